@@ -1,0 +1,97 @@
+#include "base/cpu.h"
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+namespace gradus {
+namespace {
+
+constexpr Isa kAll[] = {Isa::scalar, Isa::neon, Isa::sve, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx};
+
+#if defined(__x86_64__)
+
+struct Regs {
+    uint32_t a, b, c, d;
+};
+
+Regs cpuid(uint32_t leaf, uint32_t subleaf) {
+    Regs r{};
+    if (!__get_cpuid_count(leaf, subleaf, &r.a, &r.b, &r.c, &r.d)) return {};
+    return r;
+}
+
+uint64_t xgetbv0() {
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return static_cast<uint64_t>(high) << 32 | low;
+}
+
+// The kernel hands out the 8 KiB of tile state only to processes that ask; palette 1 itself is architectural.
+bool ask_for_tiles() {
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;
+    return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+uint32_t detect() {
+    const Regs one = cpuid(1, 0), seven = cpuid(7, 0), seven_one = cpuid(7, 1);
+    const auto bit = [](uint32_t reg, int n) { return (reg >> n & 1) != 0; };
+    uint32_t found = 1u << static_cast<int>(Isa::scalar);
+    if (!bit(one.c, 27)) return found;  // OSXSAVE: no way to ask what the kernel saves
+    const uint64_t state = xgetbv0();
+    const auto saves = [state](uint64_t mask) { return (state & mask) == mask; };
+    const auto add = [&found](Isa isa) { found |= 1u << static_cast<int>(isa); };
+    // fma, f16c, bmi2 come with every AVX2 machine but are used, so they are asked for
+    if (!(saves(0x6) && bit(seven.b, 5) && bit(one.c, 12) && bit(one.c, 29) && bit(seven.b, 8))) return found;
+    add(Isa::avx2);
+    // F, DQ, BW, VL
+    if (!(saves(0xE6) && bit(seven.b, 16) && bit(seven.b, 17) && bit(seven.b, 30) && bit(seven.b, 31))) return found;
+    add(Isa::avx512);
+    if (bit(seven_one.a, 5)) add(Isa::avx512_bf16);
+    if (saves(0x60000) && bit(seven.d, 24) && bit(seven.d, 22) && ask_for_tiles()) add(Isa::amx);
+    return found;
+}
+
+#elif defined(__aarch64__)
+
+uint32_t detect() {
+    constexpr unsigned long kSve = 1ul << 22;
+    uint32_t found = 1u << static_cast<int>(Isa::scalar) | 1u << static_cast<int>(Isa::neon);
+    if (getauxval(AT_HWCAP) & kSve) found |= 1u << static_cast<int>(Isa::sve);
+    return found;
+}
+
+#else
+
+uint32_t detect() { return 1u << static_cast<int>(Isa::scalar); }
+
+#endif
+
+}  // namespace
+
+const char* isa_name(Isa isa) {
+    static const char* const names[] = {"scalar", "neon", "sve", "avx2", "avx512", "avx512_bf16", "amx"};
+    return names[static_cast<int>(isa)];
+}
+
+bool cpu_has(Isa isa) {
+    static const uint32_t found = detect();
+    return (found >> static_cast<int>(isa) & 1) != 0;
+}
+
+Isa cpu_best_isa() { return cpu_isas().back(); }
+
+std::vector<Isa> cpu_isas() {
+    std::vector<Isa> isas;
+    for (Isa isa : kAll)
+        if (cpu_has(isa)) isas.push_back(isa);
+    return isas;
+}
+
+}  // namespace gradus

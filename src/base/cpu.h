@@ -1,0 +1,17 @@
+// What this CPU can do, in the words of the option max_isa.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gradus {
+
+// Ascending: asking for a cap of one allows all before it that the CPU has. ARM and x86 never meet.
+enum class Isa { scalar, neon, sve, avx2, avx512, avx512_bf16, amx };
+
+const char* isa_name(Isa isa);
+bool cpu_has(Isa isa);       // found once; AMX includes the kernel's permission for this process
+Isa cpu_best_isa();
+std::vector<Isa> cpu_isas();  // those this CPU has, ascending
+
+}  // namespace gradus

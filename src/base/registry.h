@@ -1,0 +1,73 @@
+// Live handles. A handle is a number that is never used twice and never an address, so that a stale, foreign or
+// mistaken one (an event for a stream, a variable's address for its value) is simply not found.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/lock.h"
+
+namespace gradus {
+
+enum class HandleKind : uint64_t { context = 1, stream, event, tensor, scalar, array, list, executor };
+
+template <typename T, HandleKind kKind>
+class Registry {
+  public:
+    // The one registry of its kind; never destroyed, because streams may still work while the process exits.
+    static Registry& instance() {
+        static Registry& registry = *new Registry;
+        return registry;
+    }
+
+    void* add(std::shared_ptr<T> object) {
+        const Lock lock = hold();
+        const uint64_t key = ++last_;
+        objects_.emplace(key, std::move(object));
+        return to_handle(key);
+    }
+
+    std::shared_ptr<T> find(const void* handle) const {
+        const Lock lock = hold();
+        const auto it = objects_.find(to_key(handle));
+        return it == objects_.end() ? nullptr : it->second;
+    }
+
+    // Removes it: whoever still holds the object keeps it alive.
+    std::shared_ptr<T> take(const void* handle) {
+        const Lock lock = hold();
+        const auto it = objects_.find(to_key(handle));
+        if (it == objects_.end()) return nullptr;
+        std::shared_ptr<T> object = std::move(it->second);
+        objects_.erase(it);
+        return object;
+    }
+
+    std::vector<std::shared_ptr<T>> all() const {
+        const Lock lock = hold();
+        std::vector<std::shared_ptr<T>> objects;
+        objects.reserve(objects_.size());
+        for (const auto& [key, object] : objects_) objects.push_back(object);
+        return objects;
+    }
+
+  private:
+    // x86-64 and AArch64 have no user address with these top bits: dereferencing a handle faults at once.
+    static constexpr uint64_t kTag = 0x5AULL << 56 | static_cast<uint64_t>(kKind) << 48;
+    static constexpr int kAlign = 4;
+
+    static void* to_handle(uint64_t key) { return reinterpret_cast<void*>(kTag | key << kAlign); }  // NOLINT
+    static uint64_t to_key(const void* handle) {
+        const uint64_t bits = reinterpret_cast<uintptr_t>(handle);
+        return (bits & ~((1ULL << 48) - 1)) == kTag && bits % (1 << kAlign) == 0 ? (bits ^ kTag) >> kAlign : 0;
+    }
+
+    std::unordered_map<uint64_t, std::shared_ptr<T>> objects_;
+    uint64_t last_ = 0;
+};
+
+static_assert(sizeof(void*) == 8, "handles need 64 bits");
+
+}  // namespace gradus

@@ -1,0 +1,52 @@
+// Device memory is host memory with a footprint: what the device would let a program touch, we do, and no more.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/status.h"
+
+namespace gradus {
+
+enum class MemoryKind { device, host };
+
+// Mapped until the last owner lets go: the registry, and every queued task that uses it.
+class Allocation {
+  public:
+    Allocation(MemoryKind kind, void* address, size_t footprint, int device)
+        : kind_(kind), address_(static_cast<std::byte*>(address)), footprint_(footprint), device_(device) {}
+    ~Allocation();
+    Allocation(const Allocation&) = delete;
+    Allocation& operator=(const Allocation&) = delete;
+
+    MemoryKind kind() const { return kind_; }
+    std::byte* address() const { return address_; }
+    size_t footprint() const { return footprint_; }
+    int device() const { return device_; }
+    bool contains(const void* begin, size_t bytes) const {
+        const auto offset = static_cast<size_t>(static_cast<const std::byte*>(begin) - address_);
+        return offset <= footprint_ && bytes <= footprint_ - offset;
+    }
+
+  private:
+    MemoryKind kind_;
+    std::byte* address_;
+    size_t footprint_;
+    int device_;
+};
+
+// `padded`: aclrtMalloc's 32 bytes behind the size. 2 MiB pages above 1 MiB or when `huge_only`, else 4 KiB pages.
+Result<void*> allocate_device(size_t size, bool padded, bool huge_only, int device);
+Result<void*> allocate_host(size_t size);
+Status release(void* address, MemoryKind kind);  // 107000: not the start of a live allocation of that kind
+
+// The allocation that holds this address, or nullptr.
+std::shared_ptr<const Allocation> find_allocation(const void* address);
+
+struct MemoryInfo {
+    size_t free, total;
+};
+MemoryInfo memory_info();
+
+}  // namespace gradus
