@@ -45,6 +45,15 @@ class Registry {
         return object;
     }
 
+    // The handle stands for another object from now on; false when it is not alive.
+    bool replace(const void* handle, std::shared_ptr<T> object) {
+        const Lock lock = hold();
+        const auto it = objects_.find(to_key(handle));
+        if (it == objects_.end()) return false;
+        it->second.swap(object);
+        return true;
+    }
+
     std::vector<std::shared_ptr<T>> all() const {
         const Lock lock = hold();
         std::vector<std::shared_ptr<T>> objects;
