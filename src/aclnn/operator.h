@@ -87,7 +87,8 @@ Product product_of(const char* soc_name);
 // A call whose handles are resolved and whose views lie inside their storage. Arguments by their index in C order.
 class Call {
   public:
-    Call(std::span<const Value> values, const Config& config) : config(config), values_(values), tensors_(values.size()) {}
+    Call(std::span<const Value> values, const Config& options)
+        : config(options), values_(values), tensors_(values.size()) {}
 
     bool given(int i) const { return tensors_[static_cast<size_t>(i)] != nullptr; }
     const TensorView& view(int i) const { return tensors_[static_cast<size_t>(i)]->view; }
@@ -121,17 +122,19 @@ struct Planned {
 
 // A plan is plain numbers, and a function that runs it.
 template <typename Plan>
-std::unique_ptr<const Work> work_of(Plan plan,
-                                    void (*run)(const Plan&, std::byte* const* address, std::byte* workspace) noexcept) {
+using RunPlan = void (*)(const Plan&, std::byte* const* address, std::byte* workspace) noexcept;
+
+template <typename Plan>
+std::unique_ptr<const Work> work_of(Plan plan, RunPlan<Plan> function) {
     struct PlanWork final : Work {
-        PlanWork(Plan p, decltype(run) f) : plan(std::move(p)), function(f) {}
+        PlanWork(Plan p, RunPlan<Plan> f) : numbers(std::move(p)), run_plan(f) {}
         void run(std::byte* const* address, std::byte* workspace) const noexcept override {
-            function(plan, address, workspace);
+            run_plan(numbers, address, workspace);
         }
-        Plan plan;
-        decltype(run) function;
+        Plan numbers;
+        RunPlan<Plan> run_plan;
     };
-    return std::make_unique<const PlanWork>(std::move(plan), run);
+    return std::make_unique<const PlanWork>(std::move(plan), function);
 }
 
 struct Operator {

@@ -28,7 +28,7 @@ TensorView half_of(TensorView view, int axis, int which) {
 
 template <typename Kernel>
 Planned planned(const Call& call, std::span<const RowOperand> operands, Kernel kernel,
-                void (*run)(const Plan<Kernel>&, std::byte* const*, std::byte*) noexcept) {
+                RunPlan<Plan<Kernel>> run) {
     const TensorView& half = operands[0].view;
     Planned result;
     if (half.empty()) return result;
