@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/lock.h"
@@ -54,12 +55,12 @@ class Registry {
         return true;
     }
 
-    std::vector<std::shared_ptr<T>> all() const {
+    std::vector<std::pair<void*, std::shared_ptr<T>>> entries() const {
         const Lock lock = hold();
-        std::vector<std::shared_ptr<T>> objects;
-        objects.reserve(objects_.size());
-        for (const auto& [key, object] : objects_) objects.push_back(object);
-        return objects;
+        std::vector<std::pair<void*, std::shared_ptr<T>>> entries;
+        entries.reserve(objects_.size());
+        for (const auto& [key, object] : objects_) entries.emplace_back(to_handle(key), object);
+        return entries;
     }
 
   private:

@@ -14,38 +14,26 @@ namespace HWY_NAMESPACE {
 using namespace gradus::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
 
 struct Sigmoid {
-    V32 plus, minus;  // σ(a), σ(−a)
+    Pair plus, minus;  // σ(a), σ(−a)
 };
 
 // Both from e = exp(−|a|), so that neither cancels: 1/(1 + e) on the side of a's sign, e/(1 + e) on the other.
-HWY_INLINE Sigmoid sigmoid(V32 a) {
-    const F32 d;
-    const V32 e = exp_nonpositive(hn::Or(a, hn::Set(d, -0.0f)));
-    const V32 near = hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), e));
-    const V32 far = hn::Mul(e, near);
-    const auto negative = hn::Lt(a, hn::Zero(d));
-    return {hn::IfThenElse(negative, far, near), hn::IfThenElse(negative, near, far)};
+HWY_INLINE Sigmoid sigmoid(Pair a) {
+    const Pair one = set_pair(1.0f);
+    const Pair e = exp_nonpositive(negative_abs(a));
+    const Pair near = one / (one + e), far = e * near;
+    return {if_negative(a, far, near), if_negative(a, near, far)};
 }
 
-HWY_INLINE V32 forward(V32 a, V32 b) { return hn::Mul(hn::Mul(a, sigmoid(a).plus), b); }
+HWY_INLINE Pair forward(Pair a, Pair b) { return a * sigmoid(a).plus * b; }
 
 struct Gradient {
-    V32 a, b;
-};
-HWY_INLINE Gradient gradient(V32 g, V32 a, V32 b) {
-    const Sigmoid s = sigmoid(a);
-    const V32 slope = hn::MulAdd(a, s.minus, hn::Set(F32(), 1.0f));
-    return {hn::Mul(hn::Mul(hn::Mul(g, b), s.plus), slope), hn::Mul(g, hn::Mul(a, s.plus))};
-}
-
-HWY_INLINE Pair forward(Pair a, Pair b) { return {forward(a.first, b.first), forward(a.second, b.second)}; }
-
-struct GradientPair {
     Pair a, b;
 };
-HWY_INLINE GradientPair gradient(Pair g, Pair a, Pair b) {
-    const Gradient first = gradient(g.first, a.first, b.first), second = gradient(g.second, a.second, b.second);
-    return {{first.a, second.a}, {first.b, second.b}};
+HWY_INLINE Gradient gradient(Pair g, Pair a, Pair b) {
+    const Sigmoid s = sigmoid(a);
+    const Pair slope = mul_add(a, s.minus, set_pair(1.0f));
+    return {g * b * s.plus * slope, g * (a * s.plus)};
 }
 
 template <typename T>
@@ -65,13 +53,13 @@ void grad_piece(const void* g_, const void* a_, const void* b_, void* out_a_, vo
     const auto step = static_cast<int64_t>(pair_lanes());
     int64_t i = 0;
     for (; i + step <= n; i += step) {
-        const GradientPair out = gradient(load_pair(g + i), load_pair(a + i), load_pair(b + i));
+        const Gradient out = gradient(load_pair(g + i), load_pair(a + i), load_pair(b + i));
         store_pair(out_a + i, out.a);
         store_pair(out_b + i, out.b);
     }
     if (i < n) {
         const int64_t rest = n - i;
-        const GradientPair out = gradient(load_tail(g + i, rest), load_tail(a + i, rest), load_tail(b + i, rest));
+        const Gradient out = gradient(load_tail(g + i, rest), load_tail(a + i, rest), load_tail(b + i, rest));
         store_tail(out_a + i, rest, out.a);
         store_tail(out_b + i, rest, out.b);
     }

@@ -1,0 +1,72 @@
+// acl: conversions and sizes.
+#include <bit>
+#include <cmath>
+
+#include "acl/acl_base.h"
+
+extern "C" {
+
+// As the device does, every exponent is a number's: Inf reads as 2^16, and NaNs as the finite numbers above it.
+float aclFloat16ToFloat(aclFloat16 value) {
+    const int exponent = value >> 10 & 0x1F;
+    const float fraction = static_cast<float>(value & 0x3FF);
+    const float magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024.0F, exponent - 25);
+    return value >> 15 != 0 ? -magnitude : magnitude;
+}
+
+aclFloat16 aclFloatToFloat16(float value) {
+    constexpr uint32_t kLargest = 0x7BFF;  // 65504
+    const auto bits = std::bit_cast<uint32_t>(value);
+    const uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
+    const int exponent = static_cast<int>(magnitude >> 23) - 127;
+    // below 2^-14 the halves are equally spaced, 2^-24 apart; at 2^-25 and less, nothing but zero is near
+    const int dropped = exponent < -14 ? -14 - exponent + 13 : 13;
+    uint32_t half = 0;
+    if (exponent >= 16) {
+        half = kLargest;
+    } else if (dropped < 32) {
+        const uint32_t mantissa = (magnitude & 0x7FFFFF) | 0x800000;
+        half = mantissa >> dropped;
+        const uint32_t rest = mantissa & ((1U << dropped) - 1), middle = 1U << (dropped - 1);
+        if (rest > middle || (rest == middle && (half & 1) != 0)) ++half;
+        if (exponent >= -14) half += static_cast<uint32_t>(exponent + 14) << 10;  // the implicit bit adds one more
+        if (half > kLargest) half = kLargest;
+    }
+    return static_cast<aclFloat16>(sign | half);
+}
+
+size_t aclDataTypeSize(aclDataType dataType) {
+    switch (dataType) {
+        case ACL_BOOL:
+        case ACL_INT8:
+        case ACL_UINT8:
+        case ACL_HIFLOAT8:
+        case ACL_FLOAT8_E5M2:
+        case ACL_FLOAT8_E4M3FN:
+        case ACL_FLOAT8_E8M0:
+        case ACL_FLOAT6_E3M2:  // stored one a byte, as are the narrower ones
+        case ACL_FLOAT6_E2M3:
+        case ACL_FLOAT4_E2M1:
+        case ACL_FLOAT4_E1M2:
+        case ACL_INT4:
+        case ACL_UINT1: return 1;
+        case ACL_FLOAT16:
+        case ACL_BF16:
+        case ACL_INT16:
+        case ACL_UINT16: return 2;
+        case ACL_FLOAT:
+        case ACL_INT32:
+        case ACL_UINT32:
+        case ACL_COMPLEX32: return 4;
+        case ACL_INT64:
+        case ACL_UINT64:
+        case ACL_DOUBLE:
+        case ACL_COMPLEX64: return 8;
+        case ACL_COMPLEX128: return 16;
+        case ACL_STRING:
+        case ACL_DT_UNDEFINED: return 0;
+    }
+    return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,186 @@
+#include "runtime/copy.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "base/config.h"
+#include "runtime/context.h"
+#include "runtime/memory.h"
+#include "runtime/parallel.h"
+#include "runtime/stream.h"
+
+namespace gradus {
+namespace {
+
+// Waking a thread costs about as much as moving 64 KiB; one core does not fill the memory bus above 1 MiB.
+constexpr size_t kSmall = size_t{64} << 10, kBlock = size_t{1} << 20;
+
+using Owner = std::shared_ptr<const Allocation>;  // nullptr: pageable host memory
+
+bool disjoint(const std::byte* a, const std::byte* b, size_t bytes) { return a + bytes <= b || b + bytes <= a; }
+
+template <typename F>
+void in_blocks(size_t bytes, const F& f) {
+    if (bytes <= kBlock) return f(size_t{0}, bytes);
+    const auto blocks = static_cast<int64_t>((bytes + kBlock - 1) / kBlock);
+    parallel_for(blocks, config_or_default().num_threads, [&](int64_t block, int) {
+        const size_t begin = static_cast<size_t>(block) * kBlock;
+        f(begin, std::min(kBlock, bytes - begin));
+    });
+}
+
+struct Copy {
+    std::byte* to;
+    const std::byte* from;
+    CopyShape shape;
+    Owner to_owner, from_owner;
+
+    size_t bytes() const { return shape.width * shape.height; }
+    bool pageable() const { return !to_owner || !from_owner; }
+    void run() const noexcept {
+        for (size_t row = 0; row < shape.height; ++row)
+            run_row(to + row * shape.to_pitch, from + row * shape.from_pitch, shape.width);
+    }
+    static void run_row(std::byte* to, const std::byte* from, size_t bytes) {
+        if (!disjoint(to, from, bytes)) std::memmove(to, from, bytes);  // in one piece, or blocks overtake each other
+        else in_blocks(bytes, [=](size_t at, size_t n) { std::memcpy(to + at, from + at, n); });
+    }
+};
+
+struct Fill {
+    std::byte* to;
+    int value;
+    size_t count;
+    Owner to_owner, from_owner = nullptr;
+
+    size_t bytes() const { return count; }
+    bool pageable() const { return !to_owner; }
+    void run() const noexcept {
+        in_blocks(count, [this](size_t at, size_t n) { std::memset(to + at, value, n); });
+    }
+};
+
+template <typename Work>
+class WorkTask : public Task {
+  public:
+    explicit WorkTask(Work work) : work_(std::move(work)) { small = work_.bytes() <= kSmall; }
+    int run(Stream&) noexcept override { return work_.run(), 0; }
+
+  private:
+    Work work_;
+};
+
+bool is_mapped(const void* begin, size_t bytes) {
+    const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    const uintptr_t end = reinterpret_cast<uintptr_t>(begin) + bytes;
+    unsigned char present[256];
+    for (uintptr_t at = reinterpret_cast<uintptr_t>(begin) / page * page; at < end; at += sizeof present * page)
+        if (mincore(reinterpret_cast<void*>(at), std::min<size_t>(end - at, sizeof present * page), present) != 0)  // NOLINT
+            return false;
+    return true;
+}
+
+// Finds who owns the range and checks that it stays inside. An address that should be the device's but is not ours may
+// be the program's host memory, which is fine, or memory freed before, which would be a fault.
+Status check_range(const char* name, const void* begin, size_t bytes, bool device_expected, Owner& owner) {
+    owner = find_allocation(begin);
+    if (!owner) {
+        if (!device_expected || is_mapped(begin, bytes)) return {};
+        return {ACL_ERROR_RT_PARAM_INVALID, concat(name, ": not the address of live memory")};
+    }
+    if (owner->contains(begin, bytes)) return {};
+    const auto offset = static_cast<size_t>(static_cast<const std::byte*>(begin) - owner->address());
+    return {ACL_ERROR_RT_PARAM_INVALID,
+            concat(name, ": ", bytes, " bytes at offset ", offset, " leave its allocation, expected at most ",
+                   owner->footprint() - offset)};
+}
+
+Status check_copy(const void* to, const void* from, aclrtMemcpyKind kind) {
+    if (to == nullptr || from == nullptr) return {ACL_ERROR_INVALID_PARAM, to == nullptr ? "dst: NULL" : "src: NULL"};
+    if (kind < ACL_MEMCPY_HOST_TO_HOST || kind > ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
+        return {ACL_ERROR_INVALID_PARAM, concat("kind: ", static_cast<int>(kind), ", expected 0 to 5")};
+    return {};
+}
+
+Status check_most(const char* name, size_t most, size_t count) {
+    if (count <= most) return {};
+    return {ACL_ERROR_RT_PARAM_INVALID, concat("count: ", count, ", expected at most ", name, " = ", most)};
+}
+
+template <typename Work>
+Status run_on_stream(Work work, aclrtStream handle) {
+    auto stream = find_stream(handle);
+    if (!stream.ok()) return stream.status();
+    const bool pageable = work.pageable();
+    if (pageable && (*stream)->running_here()) return work.run(), Status();  // all before this callback is done
+    GRADUS_TRY((*stream)->submit(std::make_unique<WorkTask<Work>>(std::move(work))));
+    if (pageable) (*stream)->wait(-1);  // the memory may be gone when the call has returned
+    return {};
+}
+
+template <typename Work>
+Status run_now(const Work& work) {
+    auto context = current_context();
+    if (!context.ok()) return context.status();
+    if (config_sync_copies()) {
+        const int device = context->context->device();
+        wait_for_device(device);
+        for (const Owner& owner : {work.to_owner, work.from_owner})
+            if (owner && owner->kind() == MemoryKind::device && owner->device() != device) wait_for_device(owner->device());
+    }
+    work.run();
+    return {};
+}
+
+Status check_context(const Where& where) {
+    if (where.on_stream) return {};  // the stream tells
+    return current_context().status();
+}
+
+Status copy_rows(void* to, const void* from, const CopyShape& shape, aclrtMemcpyKind kind, Where where) {
+    const bool to_device = kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_DEVICE ||
+                           kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE;
+    const bool from_device = kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE;
+    GRADUS_TRY(check_context(where));
+    Copy work{static_cast<std::byte*>(to), static_cast<const std::byte*>(from), shape, nullptr, nullptr};
+    GRADUS_TRY(check_range("dst", to, shape.to_extent(), to_device, work.to_owner));
+    GRADUS_TRY(check_range("src", from, shape.from_extent(), from_device, work.from_owner));
+    return where.on_stream ? run_on_stream(std::move(work), where.stream) : run_now(work);
+}
+
+}  // namespace
+
+Status copy(void* to, size_t to_most, const void* from, size_t count, aclrtMemcpyKind kind, Where where) {
+    if (count == 0) return {};
+    GRADUS_TRY(check_copy(to, from, kind));
+    GRADUS_TRY(check_most("destMax", to_most, count));
+    return copy_rows(to, from, {count, 1, count, count}, kind, where);
+}
+
+Status copy_2d(void* to, const void* from, const CopyShape& shape, aclrtMemcpyKind kind, Where where) {
+    if (shape.width == 0 || shape.height == 0) return {};
+    GRADUS_TRY(check_copy(to, from, kind));
+    if (shape.width > shape.to_pitch || shape.width > shape.from_pitch)
+        return {ACL_ERROR_RT_PARAM_INVALID, concat("width: ", shape.width, ", expected at most dpitch = ", shape.to_pitch,
+                                                   " and spitch = ", shape.from_pitch)};
+    size_t bytes;
+    if (__builtin_mul_overflow(std::max(shape.to_pitch, shape.from_pitch), shape.height, &bytes))
+        return {ACL_ERROR_RT_PARAM_INVALID, concat("height: ", shape.height, ", pitch times height overflows")};
+    return copy_rows(to, from, shape, kind, where);
+}
+
+Status fill(void* to, size_t to_most, int32_t value, size_t count, Where where) {
+    if (to == nullptr) return {ACL_ERROR_INVALID_PARAM, "devPtr: NULL"};
+    GRADUS_TRY(check_most("maxCount", to_most, count));
+    if (count == 0) return {};
+    GRADUS_TRY(check_context(where));
+    Fill work{static_cast<std::byte*>(to), value, count, nullptr};
+    GRADUS_TRY(check_range("devPtr", to, count, true, work.to_owner));
+    return where.on_stream ? run_on_stream(std::move(work), where.stream) : run_now(work);
+}
+
+}  // namespace gradus
