@@ -150,6 +150,9 @@ Status unknown_operator(const char* name) {
 }
 
 }  // namespace
+}  // namespace gradus
+
+using namespace gradus;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
 
@@ -184,4 +187,3 @@ aclnnStatus gradusLaunch(void* workspace, uint64_t workspaceSize, aclOpExecutor*
 }
 
 }  // extern "C"
-}  // namespace gradus

@@ -50,6 +50,10 @@ constexpr const Operator &kSwiGlu = kOperators[0], &kSwiGluGrad = kOperators[1];
 
 std::span<const Operator> swi_glu_operators() { return kOperators; }
 
+}  // namespace gradus
+
+using namespace gradus;  // NOLINT(google-build-using-namespace)
+
 extern "C" {
 
 aclnnStatus aclnnSwiGluGetWorkspaceSize(const aclTensor* x, int64_t dim, const aclTensor* out, uint64_t* workspaceSize,
@@ -71,4 +75,3 @@ aclnnStatus aclnnSwiGluGrad(void* workspace, uint64_t workspaceSize, aclOpExecut
 }
 
 }  // extern "C"
-}  // namespace gradus
