@@ -1,0 +1,107 @@
+// One call of an operator through the public C interface, with everything a caller could check checked: guard bytes
+// around every tensor and behind the workspace, padding and inputs untouched, results read through their view.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "acl/acl.h"
+#include "gradus/gradus.h"
+#include "testing/array.h"
+
+namespace gradus::testing {
+
+// Sets an option for a scope.
+class Option {
+  public:
+    Option(const char* name, const std::string& value);
+    ~Option();
+    Option(const Option&) = delete;
+    Option& operator=(const Option&) = delete;
+
+  private:
+    std::string name_, before_;
+};
+
+std::vector<std::string> instruction_sets();  // of this CPU, in the words of max_isa
+
+// Device 0 and a stream, for the whole test program.
+aclrtStream stream();
+std::string take_message();
+
+// Memory that ends (or begins) at a page nobody may touch. Not a device allocation: needs limits off.
+class GuardedPages {
+  public:
+    GuardedPages(size_t bytes, bool at_end);
+    ~GuardedPages();
+    GuardedPages(const GuardedPages&) = delete;
+    GuardedPages& operator=(const GuardedPages&) = delete;
+    std::byte* data() const { return data_; }
+
+  private:
+    std::byte *base_, *data_;
+    size_t mapped_;
+};
+
+enum class Memory { device, page_end, page_begin };
+
+class Call {
+  public:
+    struct Tensor {
+        std::string name;
+        Array values;
+        Layout layout;
+        bool output = false;
+        // Lies, for tests of the checks.
+        std::optional<aclDataType> type;
+        std::optional<std::vector<int64_t>> storage_dims;
+        aclFormat format = ACL_FORMAT_ND;
+        bool null = false;
+    };
+
+    explicit Call(std::string name) : op(std::move(name)) {}
+    Call& in(const std::string& name, const Array& values, std::optional<Layout> where = {});
+    Call& out(const std::string& name, aclDataType type, const Shape& shape, std::optional<Layout> where = {});
+    Call& integer(const std::string& name, int64_t value);
+    Call& real(const std::string& name, double value);
+    Call& boolean(const std::string& name, bool value);
+    Call& words(const std::string& name, const char* value);
+    Call& integers(const std::string& name, const std::vector<int64_t>& value);
+
+    Tensor& tensor(const std::string& name);
+    Call& layout(const std::string& name, const Layout& where);
+
+    using Results = std::map<std::string, Array>;
+    // Both phases and the synchronisation. A failure is reported to GoogleTest and gives empty results.
+    Results run();
+    // Phase one alone.
+    struct Answer {
+        int code;
+        std::string message;
+        bool wrote;  // whether it touched workspaceSize or executor
+    };
+    Answer ask();
+
+    std::string op;
+    std::vector<Tensor> tensors;
+    Memory memory = Memory::device;
+    int64_t shift = 0;             // elements that every tensor is moved by, for alignment
+    bool destroy_early = false;    // tensors go before the stream is synchronised
+    std::optional<int64_t> max_workspace;
+    uint64_t workspace = 0;        // of the last run
+
+  private:
+    friend class Prepared;
+    struct Attribute {
+        std::string name;
+        gradusArg value;
+        std::string words;
+        std::vector<int64_t> integers;
+    };
+    std::vector<Attribute> attributes_;
+};
+
+}  // namespace gradus::testing
