@@ -27,10 +27,9 @@ HWY_INLINE Pair exp_polynomial(Pair r) {
 // exp(x) = 2^k · e^r. Adding 1.5 · 2^23 rounds x·log2 e to the integer k and leaves it in the low bits, where a shift
 // makes an exponent of it. ln 2 comes in two parts; the first has few bits, so that its product is exact without FMA too.
 struct Reduced {
-    Pair shifted, r;  // k + offset in the low bits of shifted
+    Pair shifted, r;  // k + (magic − 1.5 · 2^23) in the low bits of shifted
 };
-HWY_INLINE Reduced exp_reduce(Pair x, float offset) {
-    const Pair magic = set_pair(0x1.8p23f + offset);
+HWY_INLINE Reduced exp_reduce(Pair x, Pair magic) {
     const Pair shifted = mul_add(x, set_pair(0x1.715476p+0f), magic);
     const Pair k = shifted - magic;
     const Pair r = neg_mul_add(k, set_pair(0x1.63p-1f), x);
@@ -45,10 +44,31 @@ HWY_INLINE V32 add_exponent(V32 x, V32 shifted) {
 // exp(x) for x ≤ 0 and NaN: within 1 ulp, through the subnormals to 0. Scaled in two steps, of which the second is a
 // constant: 2^(k + 64) is always normal, and the product with 2^-64 rounds a subnormal once.
 HWY_INLINE Pair exp_nonpositive(Pair x) {
-    const Reduced reduced = exp_reduce(max_or_nan(set_pair(-104.0f), x), 64.0f);
+    const Reduced reduced = exp_reduce(max_or_nan(set_pair(-104.0f), x), set_pair(0x1.8p23f + 64.0f));
     const Pair p = exp_polynomial(reduced.r);
     const Pair scaled = {add_exponent(p.first, reduced.shifted.first), add_exponent(p.second, reduced.shifted.second)};
     return scaled * set_pair(0x1p-64f);
+}
+
+// least ≤ x ≤ most; NaN stays NaN.
+HWY_INLINE V32 clamp(V32 x, float least, float most) {
+    const V32 low = hn::Set(F32(), least), high = hn::Set(F32(), most);
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+    return hn::IfThenElse(hn::Lt(x, low), low, hn::IfThenElse(hn::Gt(x, high), high, x));  // whose Min drops a NaN
+#else
+    return hn::Max(low, hn::Min(high, x));  // the second one when either is NaN
+#endif
+}
+
+// exp(x) for every x: within 1 ulp, inf from 88.73 on, through the subnormals to 0, NaN for NaN. Scaled in two steps as
+// above, away from whichever end the sign of x says is near; by products, which keep a NaN whatever its bits.
+HWY_INLINE Pair exp(Pair x) {
+    x = {clamp(x.first, -104.0f, 89.0f), clamp(x.second, -104.0f, 89.0f)};
+    const Pair magic = if_negative(x, set_pair(0x1.8p23f + 64.0f), set_pair(0x1.8p23f - 64.0f));
+    const Reduced reduced = exp_reduce(x, magic);
+    const Pair one = set_pair(1.0f);
+    const Pair scale = {add_exponent(one.first, reduced.shifted.first), add_exponent(one.second, reduced.shifted.second)};
+    return exp_polynomial(reduced.r) * scale * if_negative(x, set_pair(0x1p-64f), set_pair(0x1p64f));
 }
 
 }  // namespace HWY_NAMESPACE
