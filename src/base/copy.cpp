@@ -10,6 +10,8 @@
 namespace gradus {
 namespace {
 
+constexpr int64_t kColumnGroup = 64;  // lines that the first level of cache surely holds
+
 // memcpy of a constant size is one move, and asks nothing of alignment.
 template <size_t kItem>
 void gather_items(std::byte* dense, const std::byte* strided, int64_t step, int64_t count) noexcept {
@@ -37,6 +39,22 @@ void scatter(std::byte* strided, int64_t step, const std::byte* dense, int64_t c
     else if (item == 2) scatter_items<2>(strided, step, dense, count);
     else if (item == 4) scatter_items<4>(strided, step, dense, count);
     else scatter_items<8>(strided, step, dense, count);
+}
+
+void gather_matrix(std::byte* dense, int64_t dense_pitch, const Strided& from, int64_t rows, int64_t columns,
+                   int64_t item) noexcept {
+    for (int64_t begin = 0; begin < columns; begin += kColumnGroup)
+        for (int64_t row = 0; row < rows; ++row)
+            gather(dense + (row * dense_pitch + begin) * item, from.at + (row * from.pitch + begin * from.step) * item,
+                   from.step, std::min(kColumnGroup, columns - begin), item);
+}
+
+void scatter_matrix(const Strided& to, const std::byte* dense, int64_t dense_pitch, int64_t rows, int64_t columns,
+                    int64_t item) noexcept {
+    for (int64_t begin = 0; begin < columns; begin += kColumnGroup)
+        for (int64_t row = 0; row < rows; ++row)
+            scatter(to.at + (row * to.pitch + begin * to.step) * item, to.step,
+                    dense + (row * dense_pitch + begin) * item, std::min(kColumnGroup, columns - begin), item);
 }
 
 #if defined(__x86_64__)

@@ -10,6 +10,17 @@ namespace gradus {
 void gather(std::byte* dense, const std::byte* strided, int64_t step, int64_t count, int64_t item) noexcept;
 void scatter(std::byte* strided, int64_t step, const std::byte* dense, int64_t count, int64_t item) noexcept;
 
+// The same for a matrix: `step` from column to column and `pitch` from row to row, in elements. Columns go in groups, so
+// that a line which several rows share is still in the cache for the next row.
+struct Strided {
+    std::byte* at;
+    int64_t pitch, step;
+};
+void gather_matrix(std::byte* dense, int64_t dense_pitch, const Strided& from, int64_t rows, int64_t columns,
+                   int64_t item) noexcept;
+void scatter_matrix(const Strided& to, const std::byte* dense, int64_t dense_pitch, int64_t rows, int64_t columns,
+                    int64_t item) noexcept;
+
 // Like memcpy, past the cache: for results larger than it, 1.4 to 1.9 times faster, since no line is read to be written.
 // Any alignment; fenced by stream_fence() before other threads may look.
 void copy_streaming(std::byte* to, const std::byte* from, int64_t bytes) noexcept;

@@ -1,0 +1,143 @@
+// Pairs in double, and pairs that end in the middle. Which element is in which lane of a pair depends on the type: here
+// is where one may ask.
+#if defined(GRADUS_SIMD_WIDE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef GRADUS_SIMD_WIDE_INL_H_
+#undef GRADUS_SIMD_WIDE_INL_H_
+#else
+#define GRADUS_SIMD_WIDE_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "simd/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gradus {
+namespace HWY_NAMESPACE {
+
+// Where element e of an array is, once its pairs are stored as f32 one after the other.
+template <typename T>
+HWY_INLINE int64_t lane_of(int64_t e) {
+    if constexpr (!std::is_same_v<T, bf16>) return e;
+    const auto n = static_cast<int64_t>(pair_lanes());
+    const int64_t begin = e / n * n, in_pair = e - begin;
+    return begin + in_pair % 2 * (n / 2) + in_pair / 2;
+}
+
+// How many lanes of each vector of a pair its first n elements are; n ≤ pair_lanes().
+struct LaneCount {
+    size_t first, second;
+};
+template <typename T>
+HWY_INLINE LaneCount lanes_of_first(int64_t n) {
+    const auto count = static_cast<size_t>(n), lanes = hn::Lanes(F32());
+    if constexpr (std::is_same_v<T, bf16>) return {(count + 1) / 2, count / 2};
+    return {std::min(count, lanes), count - std::min(count, lanes)};
+}
+
+// The first n elements; the others become 0, whatever they are.
+template <typename T>
+HWY_INLINE Pair first_elements(Pair v, int64_t n) {
+    const F32 d;
+    const LaneCount count = lanes_of_first<T>(n);
+    return {hn::IfThenElseZero(hn::FirstN(d, count.first), v.first),
+            hn::IfThenElseZero(hn::FirstN(d, count.second), v.second)};
+}
+
+using F64 = hn::ScalableTag<double>;
+using V64 = hn::Vec<F64>;
+
+// The lanes of a pair in double, in their order.
+struct Wide {
+    V64 part[4];
+};
+
+HWY_INLINE Wide set_wide(double x) {
+    const V64 v = hn::Set(F64(), x);
+    return {{v, v, v, v}};
+}
+HWY_INLINE Wide operator+(const Wide& a, const Wide& b) {
+    return {{hn::Add(a.part[0], b.part[0]), hn::Add(a.part[1], b.part[1]), hn::Add(a.part[2], b.part[2]),
+             hn::Add(a.part[3], b.part[3])}};
+}
+
+#if HWY_TARGET == HWY_SCALAR
+
+// One lane is one lane: a pair fills two parts.
+HWY_INLINE Wide widen(Pair v) {
+    const F64 d;
+    return {{hn::PromoteTo(d, v.first), hn::PromoteTo(d, v.second), hn::Zero(d), hn::Zero(d)}};
+}
+HWY_INLINE Pair narrow(const Wide& v) {
+    const F32 d;
+    return {hn::DemoteTo(d, v.part[0]), hn::DemoteTo(d, v.part[1])};
+}
+HWY_INLINE Wide load_wide(const double* from) {
+    const F64 d;
+    return {{hn::LoadU(d, from), hn::LoadU(d, from + 1), hn::Zero(d), hn::Zero(d)}};
+}
+HWY_INLINE void store_wide(double* to, const Wide& v) {
+    const F64 d;
+    hn::StoreU(v.part[0], d, to);
+    hn::StoreU(v.part[1], d, to + 1);
+}
+template <typename T>
+HWY_INLINE Wide first_elements(const Wide& v, int64_t n) {
+    const F64 d;
+    return {{hn::IfThenElseZero(hn::FirstN(d, n > 0 ? 1 : 0), v.part[0]),
+             hn::IfThenElseZero(hn::FirstN(d, n > 1 ? 1 : 0), v.part[1]), hn::Zero(d), hn::Zero(d)}};
+}
+
+#else
+
+HWY_INLINE Wide widen(Pair v) {
+    const F64 d;
+    const hn::Half<F32> half;
+    return {{hn::PromoteTo(d, hn::LowerHalf(half, v.first)), hn::PromoteTo(d, hn::UpperHalf(half, v.first)),
+             hn::PromoteTo(d, hn::LowerHalf(half, v.second)), hn::PromoteTo(d, hn::UpperHalf(half, v.second))}};
+}
+// Rounds to nearest even; what exceeds f32 becomes infinity, or on some targets the largest number.
+HWY_INLINE Pair narrow(const Wide& v) {
+    const F32 d;
+    const hn::Half<F32> half;
+    return {hn::Combine(d, hn::DemoteTo(half, v.part[1]), hn::DemoteTo(half, v.part[0])),
+            hn::Combine(d, hn::DemoteTo(half, v.part[3]), hn::DemoteTo(half, v.part[2]))};
+}
+HWY_INLINE Wide load_wide(const double* from) {
+    const F64 d;
+    const size_t n = hn::Lanes(d);
+    return {{hn::LoadU(d, from), hn::LoadU(d, from + n), hn::LoadU(d, from + 2 * n), hn::LoadU(d, from + 3 * n)}};
+}
+HWY_INLINE void store_wide(double* to, const Wide& v) {
+    const F64 d;
+    for (size_t i = 0; i < 4; ++i) hn::StoreU(v.part[i], d, to + i * hn::Lanes(d));
+}
+template <typename T>
+HWY_INLINE Wide first_elements(const Wide& v, int64_t n) {
+    const F64 d;
+    const LaneCount count = lanes_of_first<T>(n);
+    const size_t lanes = hn::Lanes(d);
+    const auto beyond = [lanes](size_t k) { return k - std::min(k, lanes); };
+    return {{hn::IfThenElseZero(hn::FirstN(d, count.first), v.part[0]),
+             hn::IfThenElseZero(hn::FirstN(d, beyond(count.first)), v.part[1]),
+             hn::IfThenElseZero(hn::FirstN(d, count.second), v.part[2]),
+             hn::IfThenElseZero(hn::FirstN(d, beyond(count.second)), v.part[3])}};
+}
+
+#endif
+
+// One vector that has the same sum.
+HWY_INLINE V64 fold(const Wide& v) { return hn::Add(hn::Add(v.part[0], v.part[1]), hn::Add(v.part[2], v.part[3])); }
+HWY_INLINE double sum_of(V64 v) {
+    const F64 d;
+    return hn::GetLane(hn::SumOfLanes(d, v));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gradus
+HWY_AFTER_NAMESPACE();
+
+#endif  // GRADUS_SIMD_WIDE_INL_H_
