@@ -1,0 +1,581 @@
+// ExpSegsum and ExpSegsumBackward against the formula in f64, through the public C interface.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <iostream>
+
+#include "aclnnop/aclnn_exp_segsum_backward.h"
+#include "aclnnop/aclnn_segsum.h"
+#include "testing/battery.h"
+#include "testing/judge.h"
+
+namespace gradus::testing {
+namespace {
+
+constexpr aclDataType kTypes[] = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16};
+const double kInf = HUGE_VAL, kNan = std::nan("");
+
+Shape with(Shape shape, int64_t size) {
+    shape.push_back(size);
+    return shape;
+}
+
+// exp of the segment sums of x: [.., T], and what f32 inside may cost.
+struct Forward {
+    Array x;
+    Shape shape;
+    std::vector<double> want, slack;
+
+    explicit Forward(Array x_) : x(std::move(x_)), shape(with(x.shape, x.shape.back())) {
+        const int64_t size = x.shape.back(), matrices = size == 0 ? 0 : x.size() / size;
+        for (int64_t m = 0; m < matrices; ++m) {
+            std::vector<double> sum(static_cast<size_t>(size));
+            for (int64_t i = 0; i < size; ++i)
+                for (int64_t j = 0; j < size; ++j) {
+                    double& s = sum[static_cast<size_t>(j)];
+                    if (j < i) s += x.at(m * size + i);
+                    const double value = j < i ? std::exp(s) : j == i ? 1 : 0;
+                    want.push_back(value);
+                    slack.push_back(j < i && std::isfinite(s) ? (std::fabs(s) + 2) * kU * value + 0x1p-149 : 0);
+                }
+        }
+    }
+
+    Call call() const { return Call("ExpSegsum").in("self", x).out("out", x.type, shape); }
+    void expect(const Call::Results& results, bool rules = true) const {
+        ASSERT_TRUE(results.count("out"));
+        EXPECT_EQ(judge(results.at("out"), want, slack, Promise::summed), "");
+        if (rules) EXPECT_EQ(judge_by_cann(results.at("out"), want, Promise::elementwise), "");
+    }
+    void expect(bool rules = true) const { expect(call().run(), rules); }
+};
+
+// gradInput[k] = Σ_{i ≥ k} Σ_{j < k} g·y; nothing else of the matrices counts.
+struct Backward {
+    Array g, y;
+    Shape shape;
+    std::vector<double> want, slack;
+
+    Backward(Array g_, Array y_) : g(std::move(g_)), y(std::move(y_)), shape(g.shape.begin(), g.shape.end() - 1) {
+        const int64_t size = shape.back(), matrices = size == 0 ? 0 : g.size() / (size * size);
+        want.resize(static_cast<size_t>(matrices * size)), slack = want;
+        for (int64_t m = 0; m < matrices; ++m) {
+            std::vector<double> column(static_cast<size_t>(size)), absolute = column;
+            for (int64_t k = size - 1; k >= 0; --k) {
+                double sum = 0, sum_absolute = 0;
+                for (int64_t j = 0; j < k; ++j) {
+                    const int64_t at = (m * size + k) * size + j;
+                    const double p = g.at(at) * y.at(at);
+                    sum += column[static_cast<size_t>(j)] += p;
+                    sum_absolute += absolute[static_cast<size_t>(j)] += std::fabs(p);
+                }
+                const auto to = static_cast<size_t>(m * size + k);
+                want[to] = sum;
+                // a product below the normal numbers is known to 2^-149 only
+                const double terms = static_cast<double>(k * (size - k));
+                slack[to] = std::isfinite(sum_absolute) ? sum_factor(terms) * sum_absolute + terms * 0x1p-149 : 0;
+            }
+        }
+    }
+
+    Call call() const {
+        return Call("ExpSegsumBackward").in("gradOutput", g).in("gradSelf", y).out("gradInput", g.type, shape);
+    }
+    void expect(const Call::Results& results, bool rules = true) const {
+        ASSERT_TRUE(results.count("gradInput"));
+        EXPECT_EQ(judge(results.at("gradInput"), want, slack, Promise::summed), "");
+        if (rules) EXPECT_EQ(judge_by_cann(results.at("gradInput"), want, Promise::summed), "");
+    }
+    void expect(bool rules = true) const { expect(call().run(), rules); }
+};
+
+// Decays as a model has them: mostly negative, so that the matrix fades below the diagonal.
+Forward random_forward(Random& random, aclDataType type, const Shape& shape, double scale = 0.3, double shift = -0.1) {
+    return Forward(random.filled(type, shape, [&] { return random.normal(scale) + shift; }));
+}
+
+// NaN, inf and large numbers on and above the diagonal.
+void spoil(Random& random, Array& matrices) {
+    const int64_t size = matrices.shape.back();
+    for (int64_t at = 0; at < matrices.size(); ++at)
+        if (at % size >= at / size % size) matrices.set(at, random.pick<double>({kNan, kInf, -kInf, 6e4, 0}));
+}
+
+Backward random_backward(Random& random, aclDataType type, const Shape& vectors, bool spoiled = true) {
+    const Shape shape = with(vectors, vectors.back());
+    Array g = random.normals(type, shape);
+    Array y = random.filled(type, shape, [&] { return std::exp(-std::fabs(random.normal())); });
+    if (spoiled) spoil(random, g), spoil(random, y);
+    return {std::move(g), std::move(y)};
+}
+
+TEST(ExpSegsum, KnownAnswers) {
+    for (const aclDataType type : kTypes) {
+        SCOPED_TRACE(type_name(type));
+        Array x(type, {1, 1, 4});
+        for (int64_t i = 0; i < 4; ++i) x.set(i, static_cast<double>(i));
+        const Array out = Forward(x).call().run().at("out");
+        const double want[] = {1, 0, 0, 0, 2.718282, 1, 0, 0, 20.085537, 7.389056, 1, 0, 403.428793, 148.413159, 20.085537, 1};
+        for (int64_t i = 0; i < 16; ++i) EXPECT_NEAR(out.at(i), want[i], want[i] * (type == ACL_FLOAT ? 1e-6 : 0x1p-8)) << i;
+
+        Array ones(type, {1, 1, 4, 4});
+        for (int64_t i = 0; i < 16; ++i) ones.set(i, 1);
+        const Array grad = Backward(ones, ones).call().run().at("gradInput");
+        const double sums[] = {0, 3, 4, 3};
+        for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(grad.at(i), sums[i]) << i;
+    }
+}
+
+// The interface as a program calls it, not by name.
+TEST(ExpSegsum, CFunctions) {
+    const float values[2] = {5, -1};
+    void* memory = nullptr;
+    stream();
+    ASSERT_EQ(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+    ASSERT_EQ(aclrtMemcpy(memory, 4096, values, sizeof values, ACL_MEMCPY_HOST_TO_DEVICE), 0);
+    auto* base = static_cast<std::byte*>(memory);
+    const int64_t vector[] = {1, 1, 2}, matrix[] = {1, 1, 2, 2};
+    aclTensor* x = aclCreateTensor(vector, 3, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, vector, 3, base);
+    aclTensor* y = aclCreateTensor(matrix, 4, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, matrix, 4, base + 512);
+    aclTensor* dx = aclCreateTensor(vector, 3, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, vector, 3, base + 1024);
+    uint64_t size = 1;
+    aclOpExecutor* executor = nullptr;
+    ASSERT_EQ(aclnnExpSegsumGetWorkspaceSize(x, y, &size, &executor), 0) << take_message();
+    EXPECT_EQ(size, 0u);
+    ASSERT_EQ(aclnnExpSegsum(nullptr, 0, executor, stream()), 0) << take_message();
+    size = 1;
+    ASSERT_EQ(aclnnExpSegsumBackwardGetWorkspaceSize(y, y, dx, &size, &executor), 0) << take_message();
+    EXPECT_EQ(size, 0u);
+    ASSERT_EQ(aclnnExpSegsumBackward(nullptr, 0, executor, stream()), 0) << take_message();
+    for (aclTensor* tensor : {x, y, dx}) EXPECT_EQ(aclDestroyTensor(tensor), 0);
+    ASSERT_EQ(aclrtSynchronizeStream(stream()), 0);
+    float out[4], grad[2];
+    ASSERT_EQ(aclrtMemcpy(out, sizeof out, base + 512, sizeof out, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+    ASSERT_EQ(aclrtMemcpy(grad, sizeof grad, base + 1024, sizeof grad, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+    EXPECT_NEAR(out[2], 0.367879, 1e-6);
+    EXPECT_EQ(grad[0], 0);
+    EXPECT_NEAR(grad[1], 0.135335, 1e-6);
+    EXPECT_EQ(aclrtFree(memory), 0);
+}
+
+// Sizes around every SIMD width, group of rows and chain, on every instruction set.
+TEST(ExpSegsum, Sizes) {
+    for (const std::string& isa : instruction_sets()) {
+        const Option cap("max_isa", isa);
+        for (const aclDataType type : kTypes) {
+            Random random("sizes");
+            for (const int64_t size : {1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 15, 16, 17, 19, 31, 32, 33, 47, 63, 64, 65, 67, 96, 127, 128, 129, 130, 160, 255, 256, 257, 300}) {
+                SCOPED_TRACE(isa + " " + type_name(type) + " T " + std::to_string(size) + " " + random.repeat());
+                random_forward(random, type, {2, 1, size}).expect();
+                random_backward(random, type, {1, 2, size}).expect();
+            }
+        }
+    }
+}
+
+TEST(ExpSegsum, ModelShapes) {
+    Random random("models");
+    for (const Shape& shape : std::vector<Shape>{{1, 3, 2, 256}, {2, 2, 2, 128}, {1, 5, 4, 64}, {1, 80, 17}, {1, 2, 16}, {1, 1, 1000}})
+        for (const aclDataType type : kTypes) {
+            SCOPED_TRACE(text(shape) + " " + type_name(type));
+            const Forward f = random_forward(random, type, shape);
+            Call forward = f.call();
+            forward.max_workspace = 0;
+            f.expect(forward.run());
+            const Backward b = random_backward(random, type, shape);
+            Call backward = b.call();
+            backward.max_workspace = 0;
+            b.expect(backward.run());
+        }
+}
+
+// The gradient in use: of the forward's own output, as training has it.
+TEST(ExpSegsum, ForwardThenBackward) {
+    Random random("both");
+    for (const aclDataType type : kTypes) {
+        const Forward forward = random_forward(random, type, {2, 3, 2, 70});
+        Array y = forward.call().run().at("out");
+        Backward(random.normals(type, y.shape), y).expect();
+    }
+}
+
+// Data on which long chains of f32 additions go wrong: constants, and one large term before many that it swallows.
+TEST(ExpSegsum, LongSums) {
+    for (const std::string& isa : instruction_sets()) {
+        const Option cap("max_isa", isa);
+        for (const int64_t size : {129, 257, 700}) {
+            SCOPED_TRACE(isa + " T " + std::to_string(size));
+            Array g(ACL_FLOAT, {1, 1, size, size}), y = g;
+            for (int64_t i = 0; i < g.size(); ++i) g.set(i, 1.0 + 0x1p-18 - 0x1p-23), y.set(i, 1.0);
+            Backward(g, y).expect();
+            for (int64_t i = 0; i < g.size(); ++i) g.set(i, i / size == size - 1 ? 1.0 : 0x1.fp-25);
+            Backward(g, y).expect();
+            for (int64_t i = 0; i < g.size(); ++i) g.set(i, i % size == size / 2 ? 1.0 : 0x1.fp-25);
+            Backward(g, y).expect();
+            for (int64_t i = 0; i < g.size(); ++i) g.set(i, 0.1), y.set(i, 0.3);
+            Backward(g, y).expect();
+        }
+    }
+}
+
+TEST(ExpSegsum, Views) {
+    Random random("views");
+    for (int i = 0; i < 60 * rounds(); ++i) {
+        Shape shape;
+        for (int64_t d = random.between(2, 3); d > 0; --d) shape.push_back(random.pick<int64_t>({1, 2, 3, 5}));
+        shape.push_back(random.pick<int64_t>({1, 2, 5, 8, 16, 17, 23, 33, 64, 70}));
+        const auto type = random.pick<aclDataType>({ACL_FLOAT, ACL_FLOAT16, ACL_BF16});
+        SCOPED_TRACE("case " + std::to_string(i) + " " + text(shape) + " " + type_name(type) + " " + random.repeat());
+        const Forward f = random_forward(random, type, shape);
+        const Backward b = random_backward(random, type, shape);
+        Call forward = f.call(), backward = b.call();
+        const Array y = forward.run().at("out"), dx = backward.run().at("gradInput");
+        for (Call* call : {&forward, &backward})
+            for (Call::Tensor& tensor : call->tensors) tensor.layout = random.layout(tensor.values.shape);
+        const Call::Results y_got = forward.run(), dx_got = backward.run();
+        f.expect(y_got);
+        b.expect(dx_got);
+        EXPECT_EQ(first_difference(y_got.at("out"), y), -1) << "a view changes no bit";
+        EXPECT_EQ(first_difference(dx_got.at("gradInput"), dx), -1) << "a view changes no bit";
+    }
+}
+
+// Each layout of each tensor for itself, at sizes with and without a tail.
+TEST(ExpSegsum, ParticularViews) {
+    Random random("particular");
+    for (const int64_t size : {32, 37}) {
+        const Shape vector = {2, 3, size}, matrix = {2, 3, size, size};
+        const Forward f = random_forward(random, ACL_BF16, vector);
+        const Backward b = random_backward(random, ACL_BF16, vector);
+        const auto vary = [&](const auto& problem, const std::string& name, const Shape& shape) {
+            for (const Layout& layout : {padded(shape, 3), transposed(shape), stepped(shape, 2)}) {
+                SCOPED_TRACE(name + " T " + std::to_string(size));
+                problem.expect(problem.call().layout(name, layout).run());
+            }
+        };
+        vary(f, "self", vector), vary(f, "out", matrix);
+        vary(b, "gradOutput", matrix), vary(b, "gradSelf", matrix), vary(b, "gradInput", vector);
+    }
+    // broadcast along every dim in turn
+    for (int dim = 0; dim < 4; ++dim) {
+        const Shape shape = {2, 3, 20, 20};
+        Array g(ACL_FLOAT, shape);
+        for (int64_t i = 0; i < g.size(); ++i) {
+            const int64_t index[] = {i / 1200, i / 400 % 3, i / 20 % 20, i % 20};
+            double value = 1;
+            for (int d = 0; d < 4; ++d) value += d == dim ? 0 : 0.1 * static_cast<double>(index[d] * (d + 1));
+            g.set(i, value);
+        }
+        SCOPED_TRACE(dim);
+        const Backward b(g, random.normals(ACL_FLOAT, shape));
+        b.expect(b.call().layout("gradOutput", broadcast(shape, dim)).run());
+        if (dim == 3) continue;
+        Array x(ACL_FLOAT, {2, 3, 20});
+        for (int64_t i = 0; i < x.size(); ++i) {
+            const int64_t index[] = {i / 60, i / 20 % 3, i % 20};
+            double value = 0.1;
+            for (int d = 0; d < 3; ++d) value -= d == dim ? 0 : 0.05 * static_cast<double>(index[d]);
+            x.set(i, value);
+        }
+        const Forward f(x);
+        f.expect(f.call().layout("self", broadcast(x.shape, dim)).run());
+    }
+}
+
+// Large enough to be written past the cache, with matrices that start anywhere.
+TEST(ExpSegsum, Streaming) {
+    Random random("streaming");
+    Array x(ACL_BF16, {19, 19, 217});
+    for (int64_t i = 0; i < x.size(); ++i) x.set(i, i < 1009 ? random.normal(0.3) - 0.1 : x.at(i - 1009));
+    const Forward f(x);
+    f.expect();
+    Call apart = f.call();
+    f.expect(apart.layout("out", padded(f.shape, 5)).run());
+}
+
+// Sums of columns that do not fit the stack. Broadcast inputs keep it small.
+TEST(ExpSegsum, HugeMatrix) {
+    const int64_t size = 4131;
+    const Shape shape = {1, 1, size, size};
+    Array ones(ACL_FLOAT16, shape);
+    for (int64_t i = 0; i < ones.size(); ++i) ones.bytes[static_cast<size_t>(2 * i + 1)] = std::byte{0x3C};
+    for (const std::vector<int64_t>& stride : {std::vector<int64_t>{0, 0, 0, 0}, {0, 0, 0, 1}}) {
+        const Layout layout = {stride, 0, stride.back() * (size - 1) + 1};
+        Call call = Call("ExpSegsumBackward").in("gradOutput", ones, layout).in("gradSelf", ones, layout).out("gradInput", ACL_FLOAT16, {1, 1, size});
+        const Array out = call.run().at("gradInput");
+        for (int64_t k = 0; k < size; ++k) ASSERT_EQ(out.at(k), rounded(static_cast<double>(k * (size - k)), ACL_FLOAT16)) << k;
+    }
+    Array x(ACL_FLOAT16, {1, 1, size});
+    for (int64_t i = 0; i < size; ++i) x.set(i, i % 2 != 0 ? 0.5 : -0.5);
+    const Array out = Call("ExpSegsum").in("self", x).out("out", ACL_FLOAT16, shape).run().at("out");
+    const double up = rounded(std::exp(0.5), ACL_FLOAT16), down = rounded(std::exp(-0.5), ACL_FLOAT16);
+    for (int64_t i = 0; i < size; ++i)
+        for (int64_t j = 0; j < size; ++j)
+            ASSERT_EQ(out.at(i * size + j), j > i ? 0 : (i - j) % 2 == 0 ? 1 : i % 2 != 0 ? up : down) << i << " " << j;
+}
+
+// Elements whose sum contains a special value, and no others.
+TEST(ExpSegsum, SpecialValues) {
+    for (const std::string& isa : instruction_sets()) {
+        const Option cap("max_isa", isa);
+        for (const aclDataType type : kTypes)
+            for (const int64_t size : {3, 17, 40}) {
+                SCOPED_TRACE(isa + " " + type_name(type) + " T " + std::to_string(size));
+                const std::vector<double> specials = {kNan, kInf, -kInf, 200, -200, 88.6, -95, -103, 6e4, -6e4, 3e38, -3e38, 1e-40, -0.0};
+                for (const double value : specials)
+                    for (const int64_t at : {int64_t{0}, int64_t{1}, size / 2, size - 1}) {
+                        Array x(type, {1, 1, size});
+                        for (int64_t i = 0; i < size; ++i) x.set(i, 0.01 * static_cast<double>(i));
+                        x.set(at, value);
+                        Forward(x).expect(false);
+                        // two in a row: inf − inf, up and down again
+                        if (at + 1 < size) x.set(at + 1, -value);
+                        Forward(x).expect(false);
+                    }
+                for (const double value : specials)
+                    for (const double other : {0.0, 1.0, -kInf}) {
+                        Random random("special");
+                        const Shape shape = {1, 1, size, size};
+                        Array g = random.normals(type, shape), y = random.normals(type, shape);
+                        const int64_t row = random.between(1, size - 1), at = row * size + random.between(0, row - 1);
+                        g.set(at, value), y.set(at, other);
+                        Backward(g, y).expect(false);
+                    }
+            }
+    }
+}
+
+// A NaN whose bits are all set is a NaN after exp, too.
+TEST(ExpSegsum, EveryNanStaysNan) {
+    for (const std::string& isa : instruction_sets()) {
+        const Option cap("max_isa", isa);
+        for (const uint32_t bits : {0xFFFFFFFFu, 0x7FFFFFFFu, 0x7F800001u, 0xFF8000FFu, 0x7FC00000u}) {
+            Array x(ACL_FLOAT, {1, 1, 2});
+            std::memcpy(x.bytes.data() + 4, &bits, 4);
+            const Array out = Forward(x).call().run().at("out");
+            EXPECT_TRUE(std::isnan(out.at(2))) << isa << " " << std::hex << bits;
+            EXPECT_EQ(out.at(0), 1);
+            EXPECT_EQ(out.at(1), 0);
+            EXPECT_EQ(out.at(3), 1);
+        }
+    }
+}
+
+// exp over all of f32: T = 2 gives exp(x[1]). GRADUS_TEST_ROUNDS=65521 takes every number there is.
+TEST(ExpSegsum, Exponential) {
+    const int64_t stride = std::max<int64_t>(1, 65521 / rounds()), chunk = 1 << 16;
+    for (const std::string& isa : instruction_sets()) {
+        const Option cap("max_isa", isa);
+        double worst = 0;
+        for (int64_t begin = 0; begin < int64_t{1} << 32; begin += stride * chunk) {
+            const int64_t count = std::min(chunk, ((int64_t{1} << 32) - begin + stride - 1) / stride);
+            Array x(ACL_FLOAT, {1, count, 2});
+            auto* bits = reinterpret_cast<uint32_t*>(x.bytes.data());
+            for (int64_t k = 0; k < count; ++k) bits[2 * k + 1] = static_cast<uint32_t>(begin + k * stride);
+            const Array out = Call("ExpSegsum").in("self", x).out("out", ACL_FLOAT, {1, count, 2, 2}).run().at("out");
+            const auto* got = reinterpret_cast<const float*>(out.bytes.data());
+            for (int64_t k = 0; k < count; ++k) {
+                const double argument = std::bit_cast<float>(bits[2 * k + 1]), want = std::exp(argument), value = got[4 * k + 2];
+                if (std::isnan(want)) {
+                    ASSERT_TRUE(std::isnan(value)) << argument;
+                } else if (want >= 0x1p128) {
+                    ASSERT_EQ(value, kInf) << argument;
+                } else {
+                    const double error = std::fabs(std::min(value, 0x1p128) - want) / ulp(want, ACL_FLOAT);
+                    ASSERT_LE(error, 1) << isa << " exp(" << argument << ") = " << value;
+                    worst = std::max(worst, error);
+                }
+            }
+        }
+        RecordProperty(("exp_ulp_" + isa).c_str(), std::to_string(worst));
+        std::cout << isa << ": exp within " << worst << " ulp\n";
+    }
+}
+
+// The gradient is the derivative of the forward: central differences of fourth order through the C interface.
+TEST(ExpSegsum, FiniteDifferences) {
+    const Option golden("precision", "golden");
+    Random random("differences");
+    const int64_t size = 24;
+    const Forward f(random.filled(ACL_FLOAT, {1, 1, size}, [&] { return std::round(random.normal(0.3) * 256) / 256; }));
+    const Array y = f.call().run().at("out"), g = random.normals(ACL_FLOAT, y.shape);
+    const Array dx = Backward(g, y).call().run().at("gradInput");
+    const double h = 0x1p-5;  // x ± 2h is exact
+    for (int64_t k = 0; k < size; ++k) {
+        double slope = 0, scale = 0;
+        for (const auto& [step, weight] : std::vector<std::pair<double, double>>{{1, 8}, {-1, -8}, {2, -1}, {-2, 1}}) {
+            Array moved = f.x;
+            moved.set(k, f.x.at(k) + step * h);
+            const Array out = Forward(moved).call().run().at("out");
+            for (int64_t i = 0; i < out.size(); ++i) slope += weight * g.at(i) * out.at(i) / (12 * h);
+        }
+        for (int64_t i = k; i < size; ++i)
+            for (int64_t j = 0; j < k; ++j) scale += std::fabs(g.at(i * size + j) * y.at(i * size + j));
+        // the fifth derivative of exp is exp; outputs are rounded to f32, also those that do not depend on x[k]
+        double rounding = 0;
+        for (int64_t i = 0; i < y.size(); ++i) rounding += std::fabs(g.at(i) * y.at(i));
+        EXPECT_NEAR(dx.at(k), slope, scale * (h * h * h * h / 30 * 1.1 + kU) + 2 * kU * rounding / h) << k;
+    }
+}
+
+// Golden is the reference rounded once.
+TEST(ExpSegsum, Golden) {
+    const Option golden("precision", "golden");
+    Random random("golden");
+    for (const aclDataType type : kTypes) {
+        const Forward f = random_forward(random, type, {2, 2, 61});
+        const Backward b = random_backward(random, type, {2, 2, 61});
+        const Array y = f.call().run().at("out"), dx = b.call().run().at("gradInput");
+        int64_t differ = 0;
+        for (int64_t i = 0; i < y.size(); ++i) differ += y.at(i) != rounded(f.want[static_cast<size_t>(i)], type);
+        for (int64_t i = 0; i < dx.size(); ++i) differ += dx.at(i) != rounded(b.want[static_cast<size_t>(i)], type);
+        EXPECT_LE(differ, 2) << type_name(type) << ": f64 itself may straddle a boundary once in a great while";
+        for (Call call : {f.call().layout("out", transposed(f.shape)), f.call().layout("self", stepped(f.x.shape, 3))})
+            EXPECT_EQ(first_difference(call.run().at("out"), y), -1);
+        Call strided = b.call().layout("gradSelf", transposed(b.y.shape)).layout("gradInput", stepped(b.shape, 2));
+        EXPECT_EQ(first_difference(strided.run().at("gradInput"), dx), -1);
+    }
+}
+
+TEST(ExpSegsum, SameBits) {
+    Random random("bits");
+    for (const aclDataType type : kTypes)
+        for (const int64_t size : {33, 130}) {
+            const Forward f = random_forward(random, type, {3, 7, size});
+            const Backward b = random_backward(random, type, {3, 7, size});
+            expect_same_bits([&] { return f.call(); });
+            expect_same_bits([&] { return b.call(); });
+            expect_same_bits([&] { return b.call().layout("gradOutput", transposed(b.g.shape)); });
+        }
+}
+
+TEST(ExpSegsum, MatricesAloneAreThoseOfTheWhole) {
+    Random random("alone");
+    for (const aclDataType type : kTypes)
+        for (const int64_t size : {17, 150}) {
+            const Forward f = random_forward(random, type, {11, 2, size});
+            const Backward b = random_backward(random, type, {11, 2, size});
+            const Array y = f.call().run().at("out"), dx = b.call().run().at("gradInput");
+            for (const auto& [begin, end] : std::vector<std::pair<int64_t, int64_t>>{{0, 1}, {3, 4}, {4, 10}}) {
+                const Forward f_part(slice(f.x, begin, end));
+                const Backward b_part(slice(b.g, begin, end), slice(b.y, begin, end));
+                EXPECT_EQ(first_difference(f_part.call().run().at("out"), slice(y, begin, end)), -1);
+                EXPECT_EQ(first_difference(b_part.call().run().at("gradInput"), slice(dx, begin, end)), -1);
+            }
+        }
+}
+
+TEST(ExpSegsum, Empty) {
+    for (const Shape& shape : std::vector<Shape>{{0, 3, 5}, {2, 0, 3, 4}, {2, 3, 0}, {1, 2, 3, 0}}) {
+        SCOPED_TRACE(text(shape));
+        Call forward = Forward(Array(ACL_FLOAT16, shape)).call();
+        const Array matrices(ACL_FLOAT16, with(shape, shape.back()));
+        Call backward = Backward(matrices, matrices).call();
+        forward.max_workspace = backward.max_workspace = 0;
+        EXPECT_EQ(forward.run().size(), 1u);
+        EXPECT_EQ(backward.run().size(), 1u);
+    }
+}
+
+TEST(ExpSegsum, Refusals) {
+    const auto forward = [] { return Call("ExpSegsum").in("self", Array(ACL_FLOAT16, {2, 3, 4})).out("out", ACL_FLOAT16, {2, 3, 4, 4}); };
+    const auto backward = [] {
+        const Array matrices(ACL_BF16, {2, 3, 4, 4});
+        return Call("ExpSegsumBackward").in("gradOutput", matrices).in("gradSelf", matrices).out("gradInput", ACL_BF16, {2, 3, 4});
+    };
+    const auto shape = [](const std::vector<std::pair<std::string, Shape>>& shapes) {
+        return [=](Call& c) {
+            for (const auto& [name, s] : shapes) {
+                c.tensor(name).values = Array(c.tensor(name).values.type, s);
+                c.tensor(name).layout = dense(s);
+            }
+        };
+    };
+    const auto type = [](const char* name, aclDataType t) { return [=](Call& c) { c.tensor(name).type = t; }; };
+    expect_refusals(forward, {{"self INT32", type("self", ACL_INT32), "self: dtype int32, expected f32, f16 or bf16"},
+                              {"dtypes differ", type("out", ACL_BF16), "out: dtype bf16, expected f16 as self"},
+                              {"rank 2", shape({{"self", {3, 4}}, {"out", {3, 4, 4}}}), "self: rank 2 of shape [3, 4], expected rank 3 to 4"},
+                              {"rank 5", shape({{"self", {1, 1, 2, 3, 4}}, {"out", {1, 1, 2, 3, 4, 4}}}), "self: rank 5"},
+                              {"rank 0", shape({{"self", {}}, {"out", {}}}), "self: rank 0"},
+                              {"out of self's rank", shape({{"out", {2, 3, 4}}}), "out: shape [2, 3, 4], expected [2, 3, 4, 4]"},
+                              {"out not square", shape({{"out", {2, 3, 4, 5}}}), "out: shape [2, 3, 4, 5], expected [2, 3, 4, 4]"},
+                              {"other batch", shape({{"out", {2, 2, 4, 4}}}), "out: shape [2, 2, 4, 4], expected [2, 3, 4, 4]"}});
+    expect_refusals(backward, {{"gradOutput INT32", type("gradOutput", ACL_INT32), "gradOutput: dtype int32, expected f32, f16 or bf16"},
+                               {"gradSelf dtype", type("gradSelf", ACL_FLOAT16), "gradSelf: dtype f16, expected bf16 as gradOutput"},
+                               {"gradInput dtype", type("gradInput", ACL_FLOAT16), "gradInput: dtype f16, expected bf16 as gradOutput"},
+                               {"rank 3", shape({{"gradOutput", {3, 4, 4}}, {"gradSelf", {3, 4, 4}}, {"gradInput", {3, 4}}}), "gradOutput: rank 3 of shape [3, 4, 4], expected rank 4 to 5"},
+                               {"rank 6", shape({{"gradOutput", {1, 1, 2, 3, 4, 4}}, {"gradSelf", {1, 1, 2, 3, 4, 4}}, {"gradInput", {1, 1, 2, 3, 4}}}), "gradOutput: rank 6"},
+                               {"not square", shape({{"gradOutput", {2, 3, 5, 4}}, {"gradSelf", {2, 3, 5, 4}}, {"gradInput", {2, 3, 5}}}), "gradOutput: shape [2, 3, 5, 4], expected the last two dims to be equal"},
+                               {"gradSelf shape", shape({{"gradSelf", {2, 3, 5, 5}}}), "gradSelf: shape [2, 3, 5, 5], expected [2, 3, 4, 4]"},
+                               {"gradSelf batch", shape({{"gradSelf", {1, 3, 4, 4}}}), "gradSelf: shape [1, 3, 4, 4], expected [2, 3, 4, 4]"},
+                               {"gradInput shape", shape({{"gradInput", {2, 3, 5}}}), "gradInput: shape [2, 3, 5], expected [2, 3, 4]"},
+                               {"gradInput rank", shape({{"gradInput", {2, 3, 4, 4}}}), "gradInput: shape [2, 3, 4, 4], expected [2, 3, 4]"}});
+    expect_common_refusals(forward, {.strict_formats = true});
+    expect_common_refusals(backward, {.strict_formats = true});
+}
+
+TEST(ExpSegsum, Products) {
+    Random random("products");
+    const Forward f = random_forward(random, ACL_FLOAT16, {1, 2, 5});
+    const Backward b = random_backward(random, ACL_FLOAT16, {1, 2, 5});
+    expect_products([&] { return f.call(); }, {"Ascend910B", "Ascend910_93"});
+    expect_products([&] { return b.call(); }, {"Ascend910B", "Ascend910_93"});
+}
+
+TEST(ExpSegsum, Executors) {
+    expect_executor_rules([random = std::make_shared<Random>("executors")] { return random_backward(*random, ACL_FLOAT, {3, 5, 33}, false).call(); });
+    expect_executor_rules([random = std::make_shared<Random>("executors")] { return random_forward(*random, ACL_BF16, {3, 5, 33}).call(); });
+    // with a workspace
+    expect_executor_rules([random = std::make_shared<Random>("executors")] {
+        const Backward b = random_backward(*random, ACL_FLOAT, {3, 5, 33}, false);
+        return b.call().layout("gradSelf", transposed(b.y.shape));
+    });
+}
+
+// The judge sees every planted fault in every dtype, so the tests above can fail.
+TEST(ExpSegsum, PlantedFaultsAreSeen) {
+    Random random("faults");
+    for (const aclDataType type : kTypes) {
+        const Forward f = random_forward(random, type, {2, 2, 41});
+        const Backward b = random_backward(random, type, {5, 9, 41});
+        const auto see = [&](const char* what, const Array& wrong, const auto& p, Promise promise) {
+            EXPECT_NE(judge(wrong, p.want, p.slack, Promise::summed) + judge_by_cann(wrong, p.want, promise), "")
+                << what << " in " << type_name(type);
+        };
+        const auto rounded_array = [&](const Shape& shape, const auto& value) {
+            Array array(type, shape);
+            for (int64_t i = 0; i < array.size(); ++i) array.set(i, value(i));
+            return array;
+        };
+        const Array y = rounded_array(f.shape, [&](int64_t i) { return f.want[static_cast<size_t>(i)]; });
+        const Array dx = rounded_array(b.shape, [&](int64_t i) { return b.want[static_cast<size_t>(i)]; });
+        EXPECT_EQ(judge(y, f.want, f.slack, Promise::summed) + judge_by_cann(y, f.want, Promise::elementwise), "");
+        EXPECT_EQ(judge(dx, b.want, b.slack, Promise::summed) + judge_by_cann(dx, b.want, Promise::summed), "");
+        for (const Fault fault : kFaults) {
+            see(fault_name(fault), plant(fault, type, f.shape, f.want), f, Promise::elementwise);
+            see(fault_name(fault), plant(fault, type, b.shape, b.want), b, Promise::summed);
+        }
+        // faults of this family: a diagonal that counts, the row of the other side, a segment one too long
+        const auto sums = [&](int64_t shift_row, int64_t shift_column) {
+            return rounded_array(b.shape, [&](int64_t at) {
+                const int64_t size = 41, m = at / size, k = at % size;
+                double sum = 0;
+                for (int64_t i = std::min(k + shift_row, size); i < size; ++i)
+                    for (int64_t j = 0; j < std::min(k + shift_column, i); ++j) sum += b.g.at((m * size + i) * size + j) * b.y.at((m * size + i) * size + j);
+                return sum;
+            });
+        };
+        EXPECT_EQ(judge(sums(0, 0), b.want, b.slack, Promise::summed), "");
+        see("rows from k + 1", sums(1, 0), b, Promise::summed);
+        see("columns to k", sums(0, 1), b, Promise::summed);
+        see("segments from j", rounded_array(f.shape, [&](int64_t at) {
+                const int64_t size = 41, m = at / (size * size), i = at / size % size, j = at % size;
+                return f.want[static_cast<size_t>(at)] * (j < i ? std::exp(f.x.at(m * size + j) - f.x.at(m * size + i)) : 1);
+            }), f, Promise::elementwise);
+    }
+}
+
+}  // namespace
+}  // namespace gradus::testing
