@@ -77,6 +77,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
     uint64_t oldest() const;
     bool stuck() const;
 
+    void run_next(Lock& lock);
+    bool wait(Lock& lock, int32_t timeout_ms);
+
     int run_here(Task& task) noexcept;
     bool start_thread();
     void serve(bool until_closed);
