@@ -104,6 +104,12 @@ bool Stream::running_here() const {
     return false;
 }
 
+bool Stream::running_here(const void* context) {
+    for (const Frame* frame = innermost; frame != nullptr; frame = frame->outer)
+        if (frame->stream->context_ == context) return true;
+    return false;
+}
+
 int Stream::run_here(Task& task) noexcept {
     const Frame frame{this, innermost};
     const DefaultFloatEnvironment environment;
