@@ -46,6 +46,15 @@ class Registry {
         return object;
     }
 
+    // The handle stands for another object from now on; false when it is not alive.
+    bool replace(const void* handle, std::shared_ptr<T> object) {
+        const Lock lock = hold();
+        const auto it = objects_.find(to_key(handle));
+        if (it == objects_.end()) return false;
+        it->second.swap(object);
+        return true;
+    }
+
     std::vector<std::pair<void*, std::shared_ptr<T>>> entries() const {
         const Lock lock = hold();
         std::vector<std::pair<void*, std::shared_ptr<T>>> entries;

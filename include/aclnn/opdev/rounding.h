@@ -4,7 +4,7 @@
 
 #ifdef __cplusplus
 
-#include <cstdint>
+#include <stdint.h>
 #include <cstring>
 #include <type_traits>
 

@@ -1,0 +1,48 @@
+// An executor: phase one's decision, and where its tensors are.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "aclnn/operator.h"
+#include "base/registry.h"
+#include "runtime/memory.h"
+#include "runtime/stream.h"
+
+namespace gradus {
+
+// One run. It owns the plan and the memory, so tensors, executor and buffers may go while it waits in the queue.
+class LaunchTask final : public Task {
+  public:
+    explicit LaunchTask(size_t arguments) : address(arguments) { owned.reserve(arguments + 1); }
+    int run(Stream& stream) noexcept override;
+
+    const Operator* op = nullptr;
+    std::shared_ptr<const Planned> planned;
+    std::vector<std::byte*> address;
+    std::byte* workspace = nullptr;
+    std::vector<std::shared_ptr<const Allocation>> owned;
+    std::string summary;  // for the log
+};
+
+struct Executor {
+    struct Slot {
+        std::shared_ptr<const Tensor> tensor;  // null: not a tensor, or an optional that was left out
+        TensorView view;                       // as planned
+        std::optional<void*> address;          // set through the executor; otherwise the tensor's own, read at launch
+    };
+
+    const Operator* op = nullptr;
+    std::shared_ptr<const Planned> planned;
+    std::vector<Slot> slots;  // indexed like the arguments
+    bool limits = true;
+    bool repeatable = false;
+    std::string summary;
+    std::unique_ptr<LaunchTask> task;  // made in phase one, so that phase two allocates nothing
+};
+
+using Executors = Registry<Executor, HandleKind::executor>;
+
+}  // namespace gradus

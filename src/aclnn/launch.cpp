@@ -1,0 +1,130 @@
+// Phase two: what only the final addresses can tell, then the stream takes over.
+#include <chrono>
+#include <new>
+
+#include "aclnn/executor.h"
+#include "aclnn/phases.h"
+#include "base/check.h"
+
+namespace gradus {
+namespace {
+
+constexpr int64_t kSmallBytes = 128 << 10;  // below this, waking a thread costs more than the work
+
+Status check_workspace(const Executor& executor, void* workspace, uint64_t size, LaunchTask& task) {
+    const auto needed = static_cast<uint64_t>(executor.planned->scratch.bytes());
+    if (size > 0 && workspace == nullptr)
+        return {ACLNN_ERR_PARAM_NULLPTR, concat("workspace: NULL with workspaceSize ", size)};
+    if (size < needed) return invalid("workspaceSize", size, ", expected at least ", needed);
+    task.workspace = static_cast<std::byte*>(workspace);
+    if (needed == 0) return {};
+    auto allocation = find_allocation(workspace);
+    if (!allocation && executor.limits)
+        return beyond_limit("workspace", "an address outside every device allocation");
+    if (allocation && !allocation->contains(workspace, needed))
+        return invalid("workspace", needed, " bytes leave its device allocation of ", uint64_t{allocation->footprint()},
+                       " bytes");
+    if (allocation) task.owned.push_back(std::move(allocation));
+    return {};
+}
+
+Status check_address(const Executor& executor, size_t i, LaunchTask& task) {
+    const char* name = executor.op->arguments[i].name;
+    const TensorView& view = executor.slots[i].view;
+    if (view.empty()) return {};
+    std::byte* const address = task.address[i];
+    if (address == nullptr) return {ACLNN_ERR_PARAM_NULLPTR, concat(name, ": address NULL of a tensor with elements")};
+    const TensorView::Extent extent = view.extent();
+    auto allocation = find_allocation(address + extent.begin);
+    if (!allocation) {
+        if (!executor.limits) return {};
+        return beyond_limit(name, "an address outside every device allocation");
+    }
+    if (!allocation->contains(address + extent.begin, static_cast<size_t>(extent.end - extent.begin)))
+        return invalid(name, "elements up to byte ", extent.end, " leave their device allocation of ",
+                       uint64_t{allocation->footprint()}, " bytes");
+    task.owned.push_back(std::move(allocation));
+    return {};
+}
+
+// An output may share bytes with no other tensor, except that it may be exactly the input its argument names.
+Status check_overlap(const Executor& executor, size_t out, const LaunchTask& task) {
+    const Argument& argument = executor.op->arguments[out];
+    for (size_t i = 0; i < executor.slots.size(); ++i) {
+        const Argument& other = executor.op->arguments[i];
+        if (i == out || !executor.slots[i].tensor) continue;
+        const TensorView &a = executor.slots[out].view, &b = executor.slots[i].view;
+        if (task.address[i] == task.address[out] && a == b && std::string(argument.in_place) == other.name) continue;
+        if (overlaps(a, b, task.address[i] - task.address[out]))
+            return invalid(argument.name, "overlaps ", other.name, " in memory");
+    }
+    const TensorView::Extent extent = executor.slots[out].view.extent();
+    const std::byte *begin = task.address[out] + extent.begin, *end = task.address[out] + extent.end;
+    if (begin < task.workspace + executor.planned->scratch.bytes() && task.workspace < end)
+        return invalid(argument.name, "overlaps the workspace");
+    return {};
+}
+
+Status launch_on(Executor& executor, const Operator* op, void* workspace, uint64_t size, aclrtStream handle) {
+    if (op != nullptr && op != executor.op)
+        return invalid("executor", "prepared by aclnn", executor.op->name, "GetWorkspaceSize");
+    std::unique_ptr<LaunchTask> task;
+    {
+        const Lock lock = hold();  // the address setters may be at work on another thread
+        task = std::move(executor.task);
+        if (!task) task = std::make_unique<LaunchTask>(executor.slots.size());
+        for (size_t i = 0; i < executor.slots.size(); ++i) {
+            const Executor::Slot& slot = executor.slots[i];
+            if (slot.tensor) task->address[i] = static_cast<std::byte*>(slot.address ? *slot.address : slot.tensor->address.load());
+        }
+    }
+    GRADUS_TRY(check_workspace(executor, workspace, size, *task));
+    const Result<std::shared_ptr<Stream>> stream = find_stream(handle);
+    if (!stream.ok()) return {ACLNN_ERR_RUNTIME_ERROR, concat("stream: ", stream.status().message())};
+    for (size_t i = 0; i < executor.slots.size(); ++i)
+        if (executor.slots[i].tensor) GRADUS_TRY(check_address(executor, i, *task));
+    for (size_t i = 0; i < executor.slots.size(); ++i)
+        if (executor.slots[i].tensor && executor.op->arguments[i].direction == Direction::output)
+            GRADUS_TRY(check_overlap(executor, i, *task));
+    if (!executor.planned->work) return {};  // an empty result
+    task->op = executor.op;
+    task->planned = executor.planned;
+    task->summary = executor.summary;
+    task->small = executor.planned->bytes <= kSmallBytes;
+    const Status queued = (*stream)->submit(std::move(task));
+    return queued.ok() ? queued : Status(ACLNN_ERR_RUNTIME_ERROR, concat("stream: ", queued.message()));
+}
+
+}  // namespace
+
+int LaunchTask::run(Stream&) noexcept {
+    if (summary.empty()) {
+        planned->work->run(address.data(), workspace);
+        return 0;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    planned->work->run(address.data(), workspace);
+    const auto took = std::chrono::steady_clock::now() - start;
+    log(LogLevel::info,
+        concat(summary, " ", std::chrono::duration_cast<std::chrono::microseconds>(took).count(), " µs"));
+    return 0;
+}
+
+aclnnStatus launch(const Operator* op, void* workspace, uint64_t workspace_size, aclOpExecutor* handle,
+                   aclrtStream stream) noexcept {
+    std::string name = op != nullptr ? concat("aclnn", op->name) : "gradusLaunch";
+    try {
+        auto executor = Executors::instance().find(handle);
+        if (executor && !executor->repeatable) executor = Executors::instance().take(handle);  // spent, whatever comes
+        if (!executor)
+            return report(name.c_str(), ACLNN_ERR_PARAM_NULLPTR,
+                          handle == nullptr ? "executor: NULL" : "executor: not alive (spent, destroyed or foreign)");
+        return report(name.c_str(), launch_on(*executor, op, workspace, workspace_size, stream));
+    } catch (const std::bad_alloc&) {
+        return report(name.c_str(), ACLNN_ERR_RUNTIME_ERROR, "out of memory");
+    } catch (const std::exception& error) {
+        return report(name.c_str(), ACLNN_ERR_INNER, error.what());
+    }
+}
+
+}  // namespace gradus

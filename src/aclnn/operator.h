@@ -1,0 +1,152 @@
+// An operator written down once: the C functions, the call by name, the checks and the catalogue all read this.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "aclnn/aclnn_base.h"
+#include "aclnn/objects.h"
+#include "base/config.h"
+#include "base/scratch.h"
+#include "base/status.h"
+#include "base/tensor_view.h"
+#include "gradus/gradus.h"
+
+namespace gradus {
+
+// One value of a call, in C order; what gradusArg carries, without the name.
+struct Value {
+    gradusKind kind;
+    union {
+        const aclTensor* tensor;
+        const aclIntArray* array;
+        int64_t integer;
+        double real;
+        bool boolean;
+        const char* text;
+    };
+
+    constexpr Value(const aclTensor* v) : kind(GRADUS_TENSOR), tensor(v) {}      // NOLINT(google-explicit-constructor)
+    constexpr Value(const aclIntArray* v) : kind(GRADUS_INT_ARRAY), array(v) {}  // NOLINT(google-explicit-constructor)
+    constexpr Value(int64_t v) : kind(GRADUS_INT), integer(v) {}                 // NOLINT(google-explicit-constructor)
+    constexpr Value(double v) : kind(GRADUS_DOUBLE), real(v) {}                  // NOLINT(google-explicit-constructor)
+    constexpr Value(bool v) : kind(GRADUS_BOOL), boolean(v) {}                   // NOLINT(google-explicit-constructor)
+    constexpr Value(const char* v) : kind(GRADUS_STRING), text(v) {}             // NOLINT(google-explicit-constructor)
+};
+
+enum class Direction { input, output, attribute };
+
+struct Argument {
+    const char* name;
+    gradusKind kind;
+    Direction direction;
+    bool optional = false;
+    std::span<const DType> dtypes = {};
+    const char* shape = "";     // in words over named sizes
+    const char* allowed = "";   // values an attribute may have, in words
+    const char* limits = "";    // what GRADUS_LIMITS=off lifts, in words
+    const char* in_place = "";  // the input this output may be exactly
+    std::optional<Value> preset = std::nullopt;
+
+    bool is_tensor() const { return kind == GRADUS_TENSOR; }
+};
+
+constexpr Argument input(const char* name, std::span<const DType> dtypes, const char* shape, const char* limits = "") {
+    return {.name = name, .kind = GRADUS_TENSOR, .direction = Direction::input, .dtypes = dtypes, .shape = shape,
+            .limits = limits};
+}
+constexpr Argument output(const char* name, std::span<const DType> dtypes, const char* shape, const char* limits = "",
+                          const char* in_place = "") {
+    return {.name = name, .kind = GRADUS_TENSOR, .direction = Direction::output, .dtypes = dtypes, .shape = shape,
+            .limits = limits, .in_place = in_place};
+}
+constexpr Argument attribute(const char* name, gradusKind kind, const char* allowed, std::optional<Value> preset = {}) {
+    return {.name = name, .kind = kind, .direction = Direction::attribute, .allowed = allowed, .preset = preset};
+}
+constexpr Argument optional(Argument argument) {
+    argument.optional = true;
+    return argument;
+}
+
+inline constexpr DType kFloats[] = {DType::f32, DType::f16, DType::bf16};
+
+// Which products a document lists, by the names of aclrtGetSocName.
+struct Products {
+    bool a2 = false;         // 910B*
+    bool a3 = false;         // 910_93*
+    bool p910_95 = false;    // 910_95*
+    bool inference = false;  // 310P*
+};
+enum class Product { unknown, a2, a3, p910_95, inference };
+Product product_of(const char* soc_name);
+
+// A call whose handles are resolved and whose views lie inside their storage. Arguments by their index in C order.
+class Call {
+  public:
+    Call(std::span<const Value> values, const Config& options)
+        : config(options), values_(values), tensors_(values.size()) {}
+
+    bool given(int i) const { return tensors_[static_cast<size_t>(i)] != nullptr; }
+    const TensorView& view(int i) const { return tensors_[static_cast<size_t>(i)]->view; }
+    int64_t integer(int i) const { return values_[static_cast<size_t>(i)].integer; }
+    double real(int i) const { return values_[static_cast<size_t>(i)].real; }
+    bool boolean(int i) const { return values_[static_cast<size_t>(i)].boolean; }
+    const char* text(int i) const { return values_[static_cast<size_t>(i)].text; }
+    std::optional<std::vector<int64_t>> array(int i) const;
+
+    const Config config;
+
+  private:
+    friend class Preparation;
+    std::span<const Value> values_;
+    std::vector<std::shared_ptr<Tensor>> tensors_;
+};
+
+// What phase one decided. Addresses are indexed like the arguments.
+class Work {
+  public:
+    virtual ~Work() = default;
+    virtual void run(std::byte* const* address, std::byte* workspace) const noexcept = 0;
+};
+
+struct Planned {
+    std::unique_ptr<const Work> work;
+    Scratch scratch;
+    int64_t bytes = 0;      // touched by a run; small ones are not worth a thread
+    const char* path = "";  // which kernel, for the log
+};
+
+// A plan is plain numbers, and a function that runs it.
+template <typename Plan>
+using RunPlan = void (*)(const Plan&, std::byte* const* address, std::byte* workspace) noexcept;
+
+template <typename Plan>
+std::unique_ptr<const Work> work_of(Plan plan, RunPlan<Plan> function) {
+    struct PlanWork final : Work {
+        PlanWork(Plan p, RunPlan<Plan> f) : numbers(std::move(p)), run_plan(f) {}
+        void run(std::byte* const* address, std::byte* workspace) const noexcept override {
+            run_plan(numbers, address, workspace);
+        }
+        Plan numbers;
+        RunPlan<Plan> run_plan;
+    };
+    return std::make_unique<const PlanWork>(std::move(plan), function);
+}
+
+struct Operator {
+    const char* name;  // without aclnn
+    const char* family;
+    const char* formula;
+    const char* document;  // title of the document that describes it
+    Products products;
+    bool takes_labels;  // NCHW and its like are taken as ND
+    std::span<const Argument> arguments;
+    Status (*check)(const Call& call);
+    Planned (*plan)(const Call& call);
+};
+
+}  // namespace gradus

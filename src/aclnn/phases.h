@@ -1,0 +1,22 @@
+// The two phases of every operator. Nothing that an operator does can leave the C boundary but a status.
+#pragma once
+
+#include <initializer_list>
+
+#include "aclnn/operator.h"
+
+namespace gradus {
+
+// Phase one: nulls, product, handles, views; the operator's check; its plan. Writes both results only on success.
+aclnnStatus prepare(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
+                    aclOpExecutor** executor) noexcept;
+inline aclnnStatus prepare(const Operator& op, std::initializer_list<Value> values, uint64_t* workspace_size,
+                           aclOpExecutor** executor) noexcept {
+    return prepare(op, std::span<const Value>(values.begin(), values.size()), workspace_size, executor);
+}
+
+// Phase two: workspace, final addresses, overlap; then the stream owns the work. `op` null: whatever was prepared.
+aclnnStatus launch(const Operator* op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor,
+                   aclrtStream stream) noexcept;
+
+}  // namespace gradus

@@ -1,0 +1,161 @@
+// Phase one.
+#include <cstring>
+#include <new>
+
+#include "aclnn/executor.h"
+#include "aclnn/phases.h"
+#include "base/check.h"
+#include "runtime/foreign.h"
+
+namespace gradus {
+
+Product product_of(const char* soc_name) {
+    const char* name = std::strncmp(soc_name, "Ascend", 6) == 0 ? soc_name + 6 : soc_name;
+    const auto begins = [name](const char* prefix) { return std::strncmp(name, prefix, std::strlen(prefix)) == 0; };
+    if (begins("910B")) return Product::a2;
+    if (begins("910_93")) return Product::a3;
+    if (begins("910_95")) return Product::p910_95;
+    if (begins("310P")) return Product::inference;
+    return Product::unknown;
+}
+
+std::optional<std::vector<int64_t>> Call::array(int i) const {
+    const aclIntArray* handle = values_[static_cast<size_t>(i)].array;
+    if (handle == nullptr) return std::nullopt;
+    const auto array = Arrays::instance().find(handle);
+    return std::get<std::vector<int64_t>>(array->values);  // prepare() made sure of both
+}
+
+class Preparation {
+  public:
+    Preparation(const Operator& op, std::span<const Value> values) : op_(op), values_(values) {}
+
+    Status run(uint64_t* workspace_size, aclOpExecutor** executor) {
+        GRADUS_TRY(check_nulls(workspace_size, executor));
+        const Result<Config> config = gradus::config();
+        if (!config.ok()) return {ACLNN_ERR_PARAM_INVALID, config.status().message()};
+        if (std::string path; foreign_cann(path))
+            return {ACLNN_ERR_INNER, concat("a real CANN is loaded in this process (", path, "); use one or the other")};
+        Call call(values_, *config);
+        if (config->limits) GRADUS_TRY(check_product(config->soc_name));
+        GRADUS_TRY(resolve(call));
+        for (size_t i = 0; i < values_.size(); ++i)
+            if (call.tensors_[i]) GRADUS_TRY(check_tensor(op_.arguments[i], call.tensors_[i]->view));
+        GRADUS_TRY(op_.check(call));
+
+        Planned planned = op_.plan(call);
+        if (planned.scratch.overflow())
+            return {ACLNN_ERR_RUNTIME_ERROR, "the workspace would exceed 2^63 bytes"};
+        const auto bytes = static_cast<uint64_t>(planned.scratch.bytes());
+        *executor = static_cast<aclOpExecutor*>(Executors::instance().add(make_executor(call, std::move(planned))));
+        *workspace_size = bytes;
+        return {};
+    }
+
+  private:
+    static Status null(const char* argument) { return {ACLNN_ERR_PARAM_NULLPTR, concat(argument, ": NULL")}; }
+
+    Status check_nulls(const uint64_t* workspace_size, aclOpExecutor* const* executor) const {
+        for (size_t i = 0; i < values_.size(); ++i) {
+            const Argument& argument = op_.arguments[i];
+            const bool pointer = argument.is_tensor() || argument.kind == GRADUS_INT_ARRAY || argument.kind == GRADUS_STRING;
+            if (pointer && !argument.optional && values_[i].tensor == nullptr) return null(argument.name);
+        }
+        if (workspace_size == nullptr) return null("workspaceSize");
+        if (executor == nullptr) return null("executor");
+        return {};
+    }
+
+    Status check_product(const char* soc_name) const {
+        const Product product = product_of(soc_name);
+        const Products& listed = op_.products;
+        if ((product == Product::a2 && listed.a2) || (product == Product::a3 && listed.a3) ||
+            (product == Product::p910_95 && listed.p910_95) || (product == Product::inference && listed.inference))
+            return {};
+        return {ACLNN_ERR_RUNTIME_ERROR, concat("not supported by the product ", soc_name,
+                                                " (a limit of the device: GRADUS_LIMITS=off lifts it)")};
+    }
+
+    Status resolve(Call& call) const {
+        for (size_t i = 0; i < values_.size(); ++i) {
+            const Value& value = values_[i];
+            const char* name = op_.arguments[i].name;
+            if (value.kind == GRADUS_TENSOR && value.tensor != nullptr) {
+                call.tensors_[i] = Tensors::instance().find(value.tensor);
+                if (!call.tensors_[i]) return {ACLNN_ERR_PARAM_NULLPTR, concat(name, ": not a live aclTensor")};
+            } else if (value.kind == GRADUS_INT_ARRAY && value.array != nullptr) {
+                const auto array = Arrays::instance().find(value.array);
+                if (!array || !std::holds_alternative<std::vector<int64_t>>(array->values))
+                    return {ACLNN_ERR_PARAM_NULLPTR, concat(name, ": not a live aclIntArray")};
+            }
+        }
+        return {};
+    }
+
+    // What holds for every tensor of every operator.
+    Status check_tensor(const Argument& argument, const TensorView& view) const {
+        GRADUS_TRY(expect_dtype(argument.name, view, argument.dtypes));
+        GRADUS_TRY(check_format(argument.name, view.format));
+        if (const Status extent = check_extent(view); !extent.ok())
+            return {extent.code(), concat(argument.name, ": ", extent.message())};
+        if (argument.direction == Direction::output && overlaps_itself(view))
+            return invalid(argument.name, "elements of the view ", shape_text(view),
+                           " share addresses, expected an output without overlap");
+        return {};
+    }
+
+    Status check_format(const char* argument, aclFormat format) const {
+        switch (format) {
+            case ACL_FORMAT_ND: return {};
+            case ACL_FORMAT_NCHW:
+            case ACL_FORMAT_NHWC:
+            case ACL_FORMAT_HWCN:
+            case ACL_FORMAT_NCDHW:
+            case ACL_FORMAT_NDHWC:
+            case ACL_FORMAT_NC:
+            case ACL_FORMAT_NCL:
+                if (op_.takes_labels) return {};
+                [[fallthrough]];
+            default: return invalid(argument, "format ", static_cast<int>(format), ", expected ND (2)");
+        }
+    }
+
+    std::shared_ptr<Executor> make_executor(const Call& call, Planned planned) const {
+        auto executor = std::make_shared<Executor>();
+        executor->op = &op_;
+        executor->limits = call.config.limits;
+        executor->slots.resize(values_.size());
+        for (size_t i = 0; i < values_.size(); ++i)
+            if (call.tensors_[i]) executor->slots[i] = {call.tensors_[i], call.tensors_[i]->view, std::nullopt};
+        if (log_enabled(LogLevel::info)) executor->summary = summarise(call, planned);
+        executor->task = std::make_unique<LaunchTask>(values_.size());
+        executor->planned = std::make_shared<const Planned>(std::move(planned));
+        return executor;
+    }
+
+    std::string summarise(const Call& call, const Planned& planned) const {
+        std::string text = concat("aclnn", op_.name);
+        for (size_t i = 0; i < values_.size(); ++i)
+            if (call.tensors_[i])
+                text += concat(" ", op_.arguments[i].name, shape_text(call.tensors_[i]->view), ":",
+                               dtype_name(call.tensors_[i]->view.dtype));
+        return concat(text, " path ", planned.path, " workspace ", planned.scratch.bytes());
+    }
+
+    const Operator& op_;
+    std::span<const Value> values_;
+};
+
+aclnnStatus prepare(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
+                    aclOpExecutor** executor) noexcept {
+    try {
+        const Status status = Preparation(op, values).run(workspace_size, executor);
+        return status.ok() ? ACLNN_SUCCESS : report(concat("aclnn", op.name).c_str(), status);
+    } catch (const std::bad_alloc&) {
+        return report(op.name, ACLNN_ERR_RUNTIME_ERROR, "out of memory");
+    } catch (const std::exception& error) {
+        return report(op.name, ACLNN_ERR_INNER, error.what());
+    }
+}
+
+}  // namespace gradus

@@ -1,0 +1,99 @@
+// Rows: how an operator walks over several views of one shape at once, and hands its kernel dense pieces of them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/copy.h"
+#include "base/tensor_view.h"
+
+namespace gradus {
+
+struct RowOperand {
+    TensorView view;
+    int slot;  // which address
+    bool written;
+};
+
+// Outer dims (merged where all operands allow) over rows of `length` elements; strides in bytes.
+struct Rows {
+    static constexpr int kMost = 6;
+    struct Operand {
+        int slot = 0;
+        bool written = false;
+        int64_t item = 0, offset = 0, step = 0;  // step: elements between neighbours in a row
+        std::array<int64_t, kMaxRank> stride{};
+    };
+
+    int operands = 0, rank = 0;
+    int64_t count = 0, length = 0;
+    std::array<int64_t, kMaxRank> size{};
+    std::array<Operand, kMost> operand{};
+
+    bool dense(int i) const { return operand[static_cast<size_t>(i)].step == 1 || length == 1; }
+    bool all_dense() const;
+    // Byte offset of element `column` of row `row` in operand i.
+    int64_t at(int i, int64_t row, int64_t column) const;
+};
+
+// For elementwise operators any dim may become the row: the one in which the written operand is dense, or the longest
+// where that one is too short to be worth a loop.
+Rows rows_of(std::span<const RowOperand> operands);
+
+// An elementwise operator cut into tiles by its size alone: few long rows or many short ones, about kTileElements each.
+struct Tiles {
+    static constexpr int64_t kTileElements = 32768;
+    static constexpr int64_t kStage = 1024;  // elements of one operand that are copied into a dense piece at a time
+
+    Rows rows;
+    int64_t tile_rows = 0, tile_columns = 0, column_tiles = 0, count = 0;
+    bool streaming = false;  // results go past the cache
+};
+Tiles tiles_of(const Rows& rows, bool streaming);
+
+// Calls kernel(pointers, n) for dense pieces that together make up the tile. An operand that is not dense is copied to a
+// stack buffer and back; so is a streamed result, which leaves alignment to the copy.
+template <typename Kernel>
+void run_tile(const Tiles& tiles, int64_t tile, std::byte* const* address, const Kernel& kernel) noexcept {
+    const Rows& rows = tiles.rows;
+    constexpr int64_t kStageBytes = Tiles::kStage * 4;
+    alignas(64) std::byte stage[Rows::kMost][kStageBytes];
+    std::array<std::byte*, Rows::kMost> dense{}, real{};
+    std::array<bool, Rows::kMost> staged{};
+    bool any_staged = false;
+    for (int i = 0; i < rows.operands; ++i) {
+        const auto& operand = rows.operand[static_cast<size_t>(i)];
+        any_staged |= staged[static_cast<size_t>(i)] = !rows.dense(i) || (operand.written && tiles.streaming);
+    }
+    const int64_t row_begin = tile / tiles.column_tiles * tiles.tile_rows;
+    const int64_t row_end = std::min(row_begin + tiles.tile_rows, rows.count);
+    const int64_t begin = tile % tiles.column_tiles * tiles.tile_columns;
+    const int64_t end = std::min(begin + tiles.tile_columns, rows.length);
+    const int64_t piece = any_staged ? Tiles::kStage : end - begin;
+    for (int64_t row = row_begin; row < row_end; ++row) {
+        for (int64_t column = begin; column < end; column += piece) {
+            const int64_t n = std::min(piece, end - column);
+            for (int i = 0; i < rows.operands; ++i) {
+                const size_t k = static_cast<size_t>(i);
+                const auto& operand = rows.operand[k];
+                real[k] = address[operand.slot] + rows.at(i, row, column);
+                dense[k] = staged[k] ? stage[k] : real[k];
+                if (staged[k] && !operand.written) gather(dense[k], real[k], operand.step, n, operand.item);
+            }
+            kernel(dense, n);
+            for (int i = 0; i < rows.operands; ++i) {
+                const size_t k = static_cast<size_t>(i);
+                const auto& operand = rows.operand[k];
+                if (!staged[k] || !operand.written) continue;
+                if (rows.dense(i)) copy_streaming(real[k], dense[k], n * operand.item);
+                else scatter(real[k], operand.step, dense[k], n, operand.item);
+            }
+        }
+    }
+    if (tiles.streaming) stream_fence();
+}
+
+}  // namespace gradus

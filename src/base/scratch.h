@@ -1,0 +1,49 @@
+// Workspace arithmetic: the plan books named pieces, the kernel asks for them by the same members.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/status.h"
+
+namespace gradus {
+
+inline constexpr int64_t kScratchAlign = 512;  // workspace sizes are multiples of it
+
+// `slots` equal parts of one piece, one for each block that may run at once.
+template <typename T>
+class Piece {
+  public:
+    T* at(std::byte* workspace, int64_t slot = 0) const {
+        return reinterpret_cast<T*>(workspace + offset_ + slot * stride_);
+    }
+
+  private:
+    friend class Scratch;
+    int64_t offset_ = 0, stride_ = 0;
+};
+
+class Scratch {
+  public:
+    template <typename T>
+    Piece<T> book(int64_t count, int64_t slots = 1) {
+        Piece<T> piece;
+        piece.offset_ = bytes_;
+        overflow_ |= __builtin_mul_overflow(count, static_cast<int64_t>(sizeof(T)), &piece.stride_);
+        overflow_ |= __builtin_add_overflow(piece.stride_, kScratchAlign - 1, &piece.stride_);
+        piece.stride_ -= piece.stride_ % kScratchAlign;
+        int64_t all = 0;
+        overflow_ |= __builtin_mul_overflow(piece.stride_, slots, &all);
+        overflow_ |= __builtin_add_overflow(bytes_, all, &bytes_);
+        return piece;
+    }
+
+    int64_t bytes() const { return bytes_; }
+    bool overflow() const { return overflow_; }
+
+  private:
+    int64_t bytes_ = 0;
+    bool overflow_ = false;
+};
+
+}  // namespace gradus

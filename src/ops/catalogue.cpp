@@ -1,0 +1,189 @@
+// gradus.h: all operators as data, and the call by name.
+#include <cstring>
+#include <new>
+
+#include "aclnn/phases.h"
+#include "base/check.h"
+#include "gradus/gradus.h"
+#include "ops/families.h"
+
+namespace gradus {
+namespace {
+
+const std::vector<const Operator*>& operators() {
+    static const std::vector<const Operator*>& list = *[] {
+        auto* all = new std::vector<const Operator*>;
+#define GRADUS_FAMILY(name) \
+    for (const Operator& op : name##_operators()) all->push_back(&op);
+#include "families.inc"
+#undef GRADUS_FAMILY
+        return all;
+    }();
+    return list;
+}
+
+std::string quoted(const std::string& text) {
+    std::string json = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') json += '\\';
+        json += c;
+    }
+    return json + "\"";
+}
+
+const char* kind_name(gradusKind kind) {
+    static const char* const names[] = {"tensor", "int_array", "int", "double", "bool", "string"};
+    return names[kind];
+}
+
+std::string preset_json(const Value& value) {
+    switch (value.kind) {
+        case GRADUS_INT: return concat(value.integer);
+        case GRADUS_DOUBLE: return std::to_string(value.real);
+        case GRADUS_BOOL: return value.boolean ? "true" : "false";
+        case GRADUS_STRING: return quoted(value.text);
+        default: return "null";
+    }
+}
+
+std::string argument_json(const Argument& argument) {
+    static const char* const directions[] = {"input", "output", "attribute"};
+    std::string json = concat("{\"name\": ", quoted(argument.name), ", \"kind\": ", quoted(kind_name(argument.kind)),
+                              ", \"direction\": ", quoted(directions[static_cast<int>(argument.direction)]),
+                              ", \"optional\": ", argument.optional ? "true" : "false");
+    const auto add = [&json](const char* key, const char* text) {
+        if (*text != '\0') json += concat(", \"", key, "\": ", quoted(text));
+    };
+    if (argument.is_tensor()) {
+        json += ", \"dtypes\": [";
+        for (size_t i = 0; i < argument.dtypes.size(); ++i)
+            json += concat(i == 0 ? "" : ", ", quoted(dtype_name(argument.dtypes[i])));
+        json += "]";
+    }
+    add("shape", argument.shape);
+    add("allowed", argument.allowed);
+    add("limits", argument.limits);
+    add("in_place", argument.in_place);
+    if (argument.preset) json += concat(", \"default\": ", preset_json(*argument.preset));
+    return json + "}";
+}
+
+std::string operator_json(const Operator& op) {
+    std::string products;
+    const auto add = [&products](bool listed, const char* name) {
+        if (listed) products += concat(products.empty() ? "" : ", ", quoted(name));
+    };
+    add(op.products.a2, "Ascend910B");
+    add(op.products.a3, "Ascend910_93");
+    add(op.products.p910_95, "Ascend910_95");
+    add(op.products.inference, "Ascend310P");
+    std::string json = concat("{\"name\": ", quoted(op.name), ", \"family\": ", quoted(op.family), ", \"formula\": ",
+                              quoted(op.formula), ", \"document\": ", quoted(op.document), ", \"products\": [", products,
+                              "],\n  \"arguments\": [");
+    for (size_t i = 0; i < op.arguments.size(); ++i)
+        json += concat(i == 0 ? "\n    " : ",\n    ", argument_json(op.arguments[i]));
+    return json + "]}";
+}
+
+Value absent(gradusKind kind) {
+    switch (kind) {
+        case GRADUS_TENSOR: return static_cast<const aclTensor*>(nullptr);
+        case GRADUS_INT_ARRAY: return static_cast<const aclIntArray*>(nullptr);
+        default: return static_cast<const char*>(nullptr);
+    }
+}
+
+Value value_of(const gradusArg& arg) {
+    switch (arg.kind) {
+        case GRADUS_TENSOR: return arg.value.tensor;
+        case GRADUS_INT_ARRAY: return arg.value.array;
+        case GRADUS_INT: return arg.value.i;
+        case GRADUS_DOUBLE: return arg.value.d;
+        case GRADUS_BOOL: return arg.value.b;
+        default: return arg.value.s;
+    }
+}
+
+std::string argument_names(const Operator& op) {
+    std::string names;
+    for (const Argument& argument : op.arguments) names += concat(names.empty() ? "" : ", ", argument.name);
+    return names;
+}
+
+// Named arguments into C order.
+Status arrange(const Operator& op, std::span<const gradusArg> args, std::vector<Value>& values) {
+    std::vector<bool> seen(op.arguments.size());
+    for (const Argument& argument : op.arguments) values.push_back(argument.preset.value_or(absent(argument.kind)));
+    for (const gradusArg& arg : args) {
+        const std::string name = arg.name == nullptr ? "NULL" : arg.name;
+        size_t i = 0;
+        while (i < op.arguments.size() && name != op.arguments[i].name) ++i;
+        if (i == op.arguments.size())
+            return invalid(name.c_str(), "unknown argument, expected one of ", argument_names(op));
+        if (seen[i]) return invalid(name.c_str(), "given twice");
+        seen[i] = true;
+        const gradusKind wanted = op.arguments[i].kind;
+        if (arg.kind != wanted)
+            return invalid(name.c_str(), "kind ",
+                           arg.kind <= GRADUS_STRING ? std::string(kind_name(arg.kind)) : concat(static_cast<int>(arg.kind)),
+                           ", expected ", kind_name(wanted));
+        values[i] = value_of(arg);
+    }
+    for (size_t i = 0; i < values.size(); ++i) {
+        const gradusKind kind = op.arguments[i].kind;
+        const bool number = kind == GRADUS_INT || kind == GRADUS_DOUBLE || kind == GRADUS_BOOL;
+        if (number && !seen[i] && !op.arguments[i].preset) return invalid(op.arguments[i].name, "missing, and it has no default");
+    }
+    return {};
+}
+
+const Operator* find_operator(const char* name) {
+    for (const Operator* op : operators())
+        if (name != nullptr && std::strcmp(op->name, name) == 0) return op;
+    return nullptr;
+}
+
+Status unknown_operator(const char* name) {
+    std::string names;
+    for (const Operator* op : operators()) names += concat(names.empty() ? "" : ", ", op->name);
+    return invalid("op", name == nullptr ? "NULL" : name, ", expected one of ", names);
+}
+
+}  // namespace
+}  // namespace gradus
+
+using namespace gradus;  // NOLINT(google-build-using-namespace)
+
+extern "C" {
+
+const char* gradusCatalogue(void) {
+    static const std::string& text = *[] {
+        auto* json = new std::string("[");
+        for (const Operator* op : operators()) *json += concat(json->size() == 1 ? "" : ",\n ", operator_json(*op));
+        *json += "]\n";
+        return json;
+    }();
+    return text.c_str();
+}
+
+aclnnStatus gradusPrepare(const char* op, const gradusArg* args, uint64_t count, uint64_t* workspaceSize,
+                          aclOpExecutor** executor) {
+    try {
+        const Operator* found = find_operator(op);
+        if (found == nullptr) return report("gradusPrepare", unknown_operator(op));
+        if (args == nullptr && count > 0)
+            return report("gradusPrepare", ACLNN_ERR_PARAM_NULLPTR, concat("args: NULL with count ", count));
+        std::vector<Value> values;
+        const Status status = arrange(*found, {args, static_cast<size_t>(count)}, values);
+        if (!status.ok()) return report(concat("aclnn", found->name).c_str(), status);
+        return prepare(*found, values, workspaceSize, executor);
+    } catch (const std::bad_alloc&) {
+        return report("gradusPrepare", ACLNN_ERR_RUNTIME_ERROR, "out of memory");
+    }
+}
+
+aclnnStatus gradusLaunch(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream) {
+    return launch(nullptr, workspace, workspaceSize, executor, stream);
+}
+
+}  // extern "C"

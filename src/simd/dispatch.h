@@ -1,0 +1,35 @@
+// Which instruction set a kernel is planned with. Include after HWY_EXPORT's file scope is set up (highway.h).
+#pragma once
+
+#include <hwy/highway.h>
+
+#include "base/cpu.h"
+
+namespace gradus {
+
+// Highway's targets within a cap of max_isa; lower bits are better targets.
+inline int64_t targets_within(Isa isa) {
+    int64_t targets = hwy::SupportedTargets();
+#if HWY_ARCH_X86
+    if (isa < Isa::avx512) targets &= ~(HWY_AVX2 - 1);
+    if (isa < Isa::avx2) targets &= HWY_SCALAR | HWY_EMU128;
+#elif HWY_ARCH_ARM
+    if (isa < Isa::sve) targets &= ~(HWY_NEON - 1);
+    if (isa < Isa::neon) targets &= HWY_SCALAR | HWY_EMU128;
+#endif
+    return targets;
+}
+
+}  // namespace gradus
+
+// The entry of a HWY_EXPORT table for a cap. A chosen target of our own: Highway's is the whole process's.
+#if (HWY_TARGETS & (HWY_TARGETS - 1)) == 0
+#define GRADUS_CHOOSE(FUNCTION, ISA) (HWY_DISPATCH_TABLE(FUNCTION)[0])
+#else
+#define GRADUS_CHOOSE(FUNCTION, ISA)                          \
+    ([](::gradus::Isa isa) {                                  \
+        hwy::ChosenTarget chosen;                             \
+        chosen.Update(::gradus::targets_within(isa));         \
+        return HWY_DISPATCH_TABLE(FUNCTION)[chosen.GetIndex()]; \
+    }(ISA))
+#endif

@@ -1,0 +1,144 @@
+// Lanes: loads widen to f32, stores round to nearest even. Kernels compute with pairs of vectors, two independent chains
+// side by side: one chain alone leaves the multipliers waiting (bf16 SwiGLU gradient, AVX2: 2.0 times slower). Which
+// element is in which lane of a pair depends on the type alone, so elementwise code need not ask.
+#if defined(GRADUS_SIMD_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef GRADUS_SIMD_LANES_INL_H_
+#undef GRADUS_SIMD_LANES_INL_H_
+#else
+#define GRADUS_SIMD_LANES_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstring>
+
+#include "base/dtype.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gradus {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F32 = hn::ScalableTag<float>;
+using V32 = hn::Vec<F32>;
+
+struct Pair {
+    V32 first, second;
+};
+
+HWY_INLINE Pair set_pair(float x) { return {hn::Set(F32(), x), hn::Set(F32(), x)}; }
+HWY_INLINE Pair operator+(Pair a, Pair b) { return {hn::Add(a.first, b.first), hn::Add(a.second, b.second)}; }
+HWY_INLINE Pair operator-(Pair a, Pair b) { return {hn::Sub(a.first, b.first), hn::Sub(a.second, b.second)}; }
+HWY_INLINE Pair operator*(Pair a, Pair b) { return {hn::Mul(a.first, b.first), hn::Mul(a.second, b.second)}; }
+HWY_INLINE Pair operator/(Pair a, Pair b) { return {hn::Div(a.first, b.first), hn::Div(a.second, b.second)}; }
+// a·b + c and c − a·b, fused where the CPU can.
+HWY_INLINE Pair mul_add(Pair a, Pair b, Pair c) {
+    return {hn::MulAdd(a.first, b.first, c.first), hn::MulAdd(a.second, b.second, c.second)};
+}
+HWY_INLINE Pair neg_mul_add(Pair a, Pair b, Pair c) {
+    return {hn::NegMulAdd(a.first, b.first, c.first), hn::NegMulAdd(a.second, b.second, c.second)};
+}
+// The larger; b when either is NaN.
+HWY_INLINE Pair max_or_nan(Pair a, Pair b) { return {hn::Max(a.first, b.first), hn::Max(a.second, b.second)}; }
+HWY_INLINE Pair negative_abs(Pair a) {
+    const V32 sign = hn::Set(F32(), -0.0f);
+    return {hn::Or(a.first, sign), hn::Or(a.second, sign)};
+}
+// By the sign bit of x.
+HWY_INLINE Pair if_negative(Pair x, Pair yes, Pair no) {
+    return {hn::IfNegativeThenElse(x.first, yes.first, no.first),
+            hn::IfNegativeThenElse(x.second, yes.second, no.second)};
+}
+
+HWY_INLINE size_t pair_lanes() { return 2 * hn::Lanes(F32()); }
+
+HWY_INLINE Pair load_pair(const float* from) {
+    const F32 d;
+    return {hn::LoadU(d, from), hn::LoadU(d, from + hn::Lanes(d))};
+}
+
+HWY_INLINE void store_pair(float* to, Pair v) {
+    const F32 d;
+    hn::StoreU(v.first, d, to);
+    hn::StoreU(v.second, d, to + hn::Lanes(d));
+}
+
+// bf16: even elements in one vector, odd ones in the other; a shift or a mask each, and no shuffle either way.
+HWY_INLINE Pair load_pair(const bf16* from) {
+    const F32 d;
+    const hn::RebindToUnsigned<F32> du;
+    const auto words = hn::LoadU(du, reinterpret_cast<const uint32_t*>(from));
+    return {hn::BitCast(d, hn::ShiftLeft<16>(words)), hn::BitCast(d, hn::And(words, hn::Set(du, 0xFFFF0000u)))};
+}
+
+// The bf16 is left in the high half. A NaN must not round to infinity or zero.
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<F32>> round_to_bf16(V32 value) {
+    const hn::RebindToUnsigned<F32> du;
+    const auto bits = hn::BitCast(du, value);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFFu)));
+    const auto quiet = hn::Or(bits, hn::Set(du, 0x00400000u));
+    return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), quiet, rounded);
+}
+
+HWY_INLINE void store_pair(bf16* to, Pair v) {
+    const hn::RebindToUnsigned<F32> du;
+    const auto even = round_to_bf16(v.first), odd = round_to_bf16(v.second);
+    const auto words = hn::Or(hn::ShiftRight<16>(even), hn::And(odd, hn::Set(du, 0xFFFF0000u)));
+    hn::StoreU(words, du, reinterpret_cast<uint32_t*>(to));
+}
+
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+
+// Highway's own scalar conversion truncates in some versions; ours is the one the tests are measured against.
+HWY_INLINE Pair load_pair(const f16* from) {
+    alignas(16) float wide[2 * HWY_MAX_BYTES / sizeof(float)];
+    for (size_t i = 0; i < pair_lanes(); ++i) wide[i] = static_cast<float>(to_f64(from[i]));
+    return load_pair(wide);
+}
+
+HWY_INLINE void store_pair(f16* to, Pair v) {
+    alignas(16) float wide[2 * HWY_MAX_BYTES / sizeof(float)];
+    store_pair(wide, v);
+    for (size_t i = 0; i < pair_lanes(); ++i) to[i] = from_f64<f16>(wide[i]);
+}
+
+#else
+
+HWY_INLINE Pair load_pair(const f16* from) {
+    const F32 d;
+    const hn::Rebind<hwy::float16_t, F32> dh;
+    const auto* half = reinterpret_cast<const hwy::float16_t*>(from);
+    return {hn::PromoteTo(d, hn::LoadU(dh, half)), hn::PromoteTo(d, hn::LoadU(dh, half + hn::Lanes(d)))};
+}
+
+HWY_INLINE void store_pair(f16* to, Pair v) {
+    const F32 d;
+    const hn::Rebind<hwy::float16_t, F32> dh;
+    auto* half = reinterpret_cast<hwy::float16_t*>(to);
+    hn::StoreU(hn::DemoteTo(dh, v.first), dh, half);
+    hn::StoreU(hn::DemoteTo(dh, v.second), dh, half + hn::Lanes(d));
+}
+
+#endif
+
+// Fewer elements than a pair, through a buffer: the same arithmetic on the same lanes, so a tail rounds like the rest.
+template <typename T>
+HWY_INLINE Pair load_tail(const T* from, int64_t n) {
+    HWY_ALIGN T whole[2 * HWY_MAX_BYTES / sizeof(float)] = {};
+    std::memcpy(whole, from, static_cast<size_t>(n) * sizeof(T));
+    return load_pair(whole);
+}
+
+template <typename T>
+HWY_INLINE void store_tail(T* to, int64_t n, Pair v) {
+    HWY_ALIGN T whole[2 * HWY_MAX_BYTES / sizeof(float)];
+    store_pair(whole, v);
+    std::memcpy(to, whole, static_cast<size_t>(n) * sizeof(T));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gradus
+HWY_AFTER_NAMESPACE();
+
+#endif  // GRADUS_SIMD_LANES_INL_H_

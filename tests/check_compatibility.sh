@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Compares docs/compatibility.md with the headers: every function that include/ declares has one row there, and every
+# row has a function.
+#   check_compatibility.sh <root of the repository>
+set -euo pipefail
+shopt -s globstar nullglob
+
+root=${1:?usage: check_compatibility.sh <root of the repository>}
+page=$root/docs/compatibility.md
+headers=("$root"/include/**/*.h)
+[[ ${#headers[@]} -gt 0 ]] || { echo "no headers under $root/include" >&2; exit 1; }
+[[ -f $page ]] || { echo "$page is missing" >&2; exit 1; }
+
+# Functions of one header, one a line. What is left without comments, preprocessor lines and C++ is declarations: in
+# each the name is the identifier in front of an outermost parenthesis. Whatever else has one is printed too, and fails
+# below.
+functions_of() {
+    sed -e 's://.*$::' "$1" | awk '
+        /^[ \t]*#[ \t]*if/ { nesting++ }
+        /^[ \t]*#[ \t]*if(def|[ \t]+defined)[ \t(]+__cplusplus/ && !skip_from { skip_from = nesting }
+        /^[ \t]*#[ \t]*else/ && nesting == skip_from { skip_from = 0 }
+        !skip_from && !continued && !/^[ \t]*#/ { text = text " " $0 }
+        { continued = (continued || /^[ \t]*#/) && /\\$/ }
+        /^[ \t]*#[ \t]*endif/ { if (nesting == skip_from) skip_from = 0; nesting-- }
+        END {
+            while ((start = index(text, "/*")) > 0) {
+                rest = substr(text, start + 2)
+                text = substr(text, 1, start - 1) " " substr(rest, index(rest, "*/") + 2)
+            }
+            count = split(text, declarations, /[;{}]/)
+            for (i = 1; i <= count; i++) {
+                if (declarations[i] ~ /^[ \t]*typedef[ \t]/) continue
+                depth = 0; word = ""; ended = 0
+                for (j = 1; j <= length(declarations[i]); j++) {
+                    c = substr(declarations[i], j, 1)
+                    if (c == "(") { if (depth++ == 0 && word != "" && word !~ /^__/) print word; word = "" }
+                    else if (c == ")") depth--
+                    else if (c ~ /[A-Za-z0-9_]/) { word = (ended ? "" : word) c; ended = 0 }
+                    else if (c ~ /[ \t]/) ended = 1
+                    else word = ""
+                }
+            }
+        }'
+}
+
+{
+    for header in "${headers[@]}"; do
+        functions_of "$header" | sed -e "s:\$: ${header#"$root"/}:" -e 's:^:declared :'
+    done
+    # A row is a function only with a state that the page explains; a difference wants a word about it.
+    sed -n -E 's/^\| *`([A-Za-z0-9_]+)` *\| *(same|differs|ours) *\| *(.*)\|$/listed \1 \2 \3/p' "$page"
+} | awk '
+    $1 == "declared" { where[$2] = $3; next }
+    { if ($2 in listed) fail($2 ": listed twice"); listed[$2] = 1 }
+    $3 != "same" && NF < 4 { fail($2 ": " $3 ", without a word on how") }
+    function fail(message) { print message | "cat 1>&2"; failed = 1 }
+    END {
+        for (name in where) { total++; if (!(name in listed)) fail(name ": declared in " where[name] ", not listed") }
+        for (name in listed) if (!(name in where)) fail(name ": listed, not declared")
+        if (total == 0) fail("no function found in the headers")
+        if (failed) { print "docs/compatibility.md and include/ disagree" | "cat 1>&2"; close("cat 1>&2"); exit 1 }
+        print total " functions, all listed"
+    }'
