@@ -54,7 +54,18 @@ int use_everything(aclrtStream stream) {
     return 0;
 }
 
-class Fork : public Runtime {};
+class Fork : public Runtime {
+  protected:
+    void SetUp() override {
+#if defined(__SANITIZE_THREAD__)
+        GTEST_SKIP() << "the thread sanitizer does not survive a fork between threads";
+#endif
+        Runtime::SetUp();
+    }
+    void TearDown() override {
+        if (!IsSkipped()) Runtime::TearDown();
+    }
+};
 
 TEST_F(Fork, Idle) {
     EXPECT_EQ(in_child([&] { return use_everything(stream); }), 0);
