@@ -63,7 +63,7 @@ class Fork : public Runtime {
         Runtime::SetUp();
     }
     void TearDown() override {
-        if (!IsSkipped()) Runtime::TearDown();
+        if (stream != nullptr) Runtime::TearDown();
     }
 };
 
@@ -125,6 +125,9 @@ TEST_F(Fork, WhileTheStreamWaits) {
 }
 
 TEST_F(Fork, WhileOthersAreInside) {
+#if defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "the sanitizer's allocator keeps its locks taken in the child";
+#endif
     std::atomic<bool> stop = false;
     auto* d = static_cast<char*>(device_memory(2 << 20));
     std::vector<std::thread> threads;

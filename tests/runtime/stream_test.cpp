@@ -302,12 +302,13 @@ TEST_F(Streams, ComeAndGoWhileOthersWork) {
                 aclrtStream s = nullptr;
                 char host = 0;
                 ASSERT_EQ(aclrtCreateStream(&s), 0);
-                void* p = device_memory(64);
+                void *p = device_memory(64), *d = device_memory(64);
                 ASSERT_EQ(aclrtLaunchHostFunc(s, count_up, &ran), 0);
                 ASSERT_EQ(aclrtMemsetAsync(p, 64, 1, 64, s), 0);
-                ASSERT_EQ(aclrtMemcpy(&host, 1, p, 1, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+                ASSERT_EQ(aclrtMemcpy(&host, 1, d, 1, ACL_MEMCPY_DEVICE_TO_HOST), 0);
                 ASSERT_EQ((i % 2 == 0 ? aclrtDestroyStream : aclrtDestroyStreamForce)(s), 0);
                 ASSERT_EQ(aclrtFree(p), 0);
+                ASSERT_EQ(aclrtFree(d), 0);
             }
             ASSERT_EQ(aclrtResetDevice(0), 0);
         });
