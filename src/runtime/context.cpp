@@ -35,9 +35,8 @@ std::vector<aclrtStream> streams_of(aclrtContext context) {
 }
 
 // Waiting for a stream inside one of its own tasks would never end.
-Status check_not_inside(const Stream& stream, const char* what) {
-    if (!stream.running_here()) return {};
-    return {ACL_ERROR_RT_PARAM_INVALID, concat(what, ": called from a task of this very stream, which it would wait for")};
+Status inside(const char* what) {
+    return {ACL_ERROR_RT_PARAM_INVALID, concat(what, ": called from a callback of a stream that it would wait for")};
 }
 
 // The context is out of its registry already, so that no thread finds it to add streams.
@@ -47,12 +46,6 @@ void close_streams(aclrtContext context, bool force) {
             stream->close(force);
             forget_subscription(*stream);
         }
-}
-
-Status check_not_inside_any(aclrtContext context, const char* what) {
-    for (aclrtStream handle : streams_of(context))
-        if (const auto stream = Streams::instance().find(handle)) GRADUS_TRY(check_not_inside(*stream, what));
-    return {};
 }
 
 }  // namespace
@@ -120,13 +113,8 @@ Status reset_device(int32_t device, bool force) {
         if (d.count == 0)
             return {ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, concat("deviceId: device ", device, " is not set on this process")};
         if (d.count > 1 && !force) return --d.count, Status();
-        last = d.context;
-    }
-    GRADUS_TRY(check_not_inside_any(last, "deviceId"));
-    {
-        const Lock lock = hold();
-        if (d.context != last) return {};  // two resets at once: the other one does it
-        d = {};
+        if (Stream::running_here(d.context)) return inside("deviceId");
+        last = std::exchange(d, {}).context;
     }
     Contexts::instance().take(last);
     if (force) wait_for_device(device);  // all but what may never end
@@ -146,7 +134,7 @@ Status destroy_context(aclrtContext handle) {
     if (context->is_default())
         return {ACL_ERROR_RT_PARAM_INVALID,
                 "context: the default context of a device, expected one of aclrtCreateContext; aclrtResetDevice ends it"};
-    GRADUS_TRY(check_not_inside_any(handle, "context"));
+    if (Stream::running_here(handle)) return inside("context");
     if (!Contexts::instance().take(handle)) return {ACL_ERROR_RT_CONTEXT_NULL, "context: destroyed by another thread"};
     close_streams(handle, false);
     return {};
@@ -172,7 +160,7 @@ Status destroy_stream(aclrtStream handle, bool force) {
     if (!context.ok()) return context.status();
     if ((*stream)->context() != context->handle)
         return {ACL_ERROR_RT_STREAM_CONTEXT, "stream: belongs to another context than the current one of this thread"};
-    GRADUS_TRY(check_not_inside(**stream, "stream"));
+    if ((*stream)->running_here()) return inside("stream");
     if (!Streams::instance().take(handle)) return {ACL_ERROR_RT_INVALID_HANDLE, "stream: destroyed by another thread"};
     (*stream)->close(force);
     forget_subscription(**stream);

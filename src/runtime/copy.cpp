@@ -16,8 +16,8 @@
 namespace gradus {
 namespace {
 
-// Waking a thread costs about as much as moving 64 KiB; one core does not fill the memory bus above 1 MiB.
-constexpr size_t kSmall = size_t{64} << 10, kBlock = size_t{1} << 20;
+// Waking a thread costs about as much as moving 256 KiB; one core does not fill the memory bus above 1 MiB.
+constexpr size_t kSmall = size_t{256} << 10, kBlock = size_t{1} << 20;
 
 using Owner = std::shared_ptr<const Allocation>;  // nullptr: pageable host memory
 

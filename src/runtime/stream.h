@@ -54,6 +54,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     int error() const;
     void set_stop_on_failure(bool stop);
     bool running_here() const;  // the calling thread is inside a task of this stream
+    static bool running_here(const void* context);  // or of any stream of this context
 
     // For tasks that wait inside run(): blocks until `ready` holds (checked under the process lock, woken by wake()),
     // returns false when the stream is being forced down. While waiting the stream counts as stuck: synchronous copies
@@ -76,6 +77,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
     std::unique_ptr<Task> finish(int code);
     uint64_t oldest() const;
     bool stuck() const;
+
+    void run_next(Lock& lock);
+    bool wait(Lock& lock, int32_t timeout_ms);
 
     int run_here(Task& task) noexcept;
     bool start_thread();
