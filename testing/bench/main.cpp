@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
             run(options);
         return 0;
     } catch (const std::invalid_argument& error) {
-        std::fprintf(stderr, "gradus_bench: %s\n%s", error.what(), kUsage);
+        std::fprintf(stderr, "gradus_bench: %s (--help tells more)\n", error.what());
         return 2;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "gradus_bench: %s\n", error.what());

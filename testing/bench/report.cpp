@@ -39,8 +39,8 @@ void print_list(const std::vector<const Case*>& cases, const std::vector<int>& n
     std::string last;
     for (size_t i = 0; i < cases.size(); ++i) {
         const std::string line =
-            format("%s  --shape %d  ", cases[i]->op.c_str(), numbers[i]) + shape_text(cases[i]->shape);
-        if (line != last) std::printf("%s%s ", last.empty() ? "" : "\n", line.c_str());
+            format("--shape %d  %-32s  %s", numbers[i], cases[i]->op.c_str(), shape_text(cases[i]->shape).c_str());
+        if (line != last) std::printf("\n%s ", line.c_str());
         std::printf(" %s", dtype_text(cases[i]->dtype));
         last = line;
     }
