@@ -19,12 +19,15 @@ class Difference {
             if (term.stride != stride) continue;
             term.low += low;
             term.high += high;
+            merged_ = true;
             return;
         }
         terms_.push_back({stride, low, high});
     }
 
+    // `nonzero`: by another choice than all d = 0. Two dims of one stride can step against each other.
     bool reaches(int64_t target, bool nonzero) {
+        if (nonzero && merged_) return true;
         std::sort(terms_.begin(), terms_.end(), [](const Term& a, const Term& b) { return a.stride > b.stride; });
         reach_.assign(terms_.size() + 1, {0, 0});
         divisor_.assign(terms_.size() + 1, 0);
@@ -63,6 +66,7 @@ class Difference {
     static int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 
     std::vector<Term> terms_;
+    bool merged_ = false;
     std::vector<Range> reach_;
     std::vector<int64_t> divisor_;
     int budget_ = 100000;
