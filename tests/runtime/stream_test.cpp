@@ -1,4 +1,5 @@
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -289,6 +290,34 @@ TEST_F(Streams, ThreadsHammerOneStream) {
     for (auto& thread : threads) thread.join();
     ASSERT_EQ(aclrtSynchronizeStream(stream), 0);
     EXPECT_EQ(ran, kThreads * ((kRounds + 6) / 7));
+    EXPECT_EQ(aclrtFree(d), 0);
+}
+
+// One thread's small task runs on that thread; what another queues meanwhile must still be begun afterwards.
+TEST_F(Streams, QueuedBehindAnothersSmallTask) {
+    constexpr size_t kBytes = 256 << 10;
+    constexpr int kRounds = 500;
+    auto* d = static_cast<char*>(device_memory(kBytes));
+    std::atomic<int> ran = 0;
+    std::atomic<int> round = -1;  // spun on: sleeping threads would not start together
+    std::thread other([&] {
+        for (int i = 0; i < kRounds; ++i) {
+            while (round < i) {}
+            EXPECT_EQ(aclrtMemsetAsync(d, kBytes, i, kBytes, stream), 0);
+        }
+    });
+    int failures = 0;
+    for (int i = 0; i < kRounds; ++i) {
+        round = i;
+        const auto go = std::chrono::steady_clock::now() + std::chrono::microseconds(i % 20);
+        while (std::chrono::steady_clock::now() < go) {}
+        EXPECT_EQ(aclrtLaunchHostFunc(stream, count_up, &ran), 0);
+        if (failures == 0 && aclrtSynchronizeStreamWithTimeout(stream, 2000) != 0) ++failures;
+    }
+    other.join();
+    EXPECT_EQ(failures, 0);
+    EXPECT_EQ(aclrtSynchronizeStream(stream), 0);
+    EXPECT_EQ(ran, kRounds);
     EXPECT_EQ(aclrtFree(d), 0);
 }
 
