@@ -174,7 +174,7 @@ TEST_F(Streams, StopOnFailure) {
     ASSERT_EQ(aclrtLaunchHostFunc(stream, count_up, &ran), 0);
     ASSERT_EQ(aclrtRecordEvent(event, stream), 0);
     gate.open();
-    EXPECT_EQ(aclrtSynchronizeEvent(event), 0);  // who waits for dropped work is let go
+    EXPECT_EQ(aclrtSynchronizeEvent(event), 0);                 // who waits for dropped work is let go
     ASSERT_EQ(aclrtLaunchHostFunc(stream, count_up, &ran), 0);  // after the failure: dropped as well
     EXPECT_EQ(aclrtSynchronizeStream(stream), 507018);
     EXPECT_EQ(ran, 0);
@@ -223,8 +223,8 @@ struct Inside {
     aclrtStream stream;
     aclrtContext context;
     char* device;
-    int synchronize = -1, destroy = -1, force = -1, query = -1, copy = -1, copy_async = -1, queue = -1, device_sync = -1,
-        reset = -1, destroy_context = -1;
+    int synchronize = -1, destroy = -1, force = -1, query = -1, copy = -1, copy_async = -1, queue = -1,
+        device_sync = -1, reset = -1, destroy_context = -1;
     std::atomic<int> ran = 0;
 
     static void run(void* argument) {
@@ -302,7 +302,8 @@ TEST_F(Streams, QueuedBehindAnothersSmallTask) {
     std::atomic<int> round = -1;  // spun on: sleeping threads would not start together
     std::thread other([&] {
         for (int i = 0; i < kRounds; ++i) {
-            while (round < i) {}
+            while (round < i) {
+            }
             EXPECT_EQ(aclrtMemsetAsync(d, kBytes, i, kBytes, stream), 0);
         }
     });
@@ -310,7 +311,8 @@ TEST_F(Streams, QueuedBehindAnothersSmallTask) {
     for (int i = 0; i < kRounds; ++i) {
         round = i;
         const auto go = std::chrono::steady_clock::now() + std::chrono::microseconds(i % 20);
-        while (std::chrono::steady_clock::now() < go) {}
+        while (std::chrono::steady_clock::now() < go) {
+        }
         EXPECT_EQ(aclrtLaunchHostFunc(stream, count_up, &ran), 0);
         if (failures == 0 && aclrtSynchronizeStreamWithTimeout(stream, 2000) != 0) ++failures;
     }
@@ -346,7 +348,8 @@ TEST_F(Streams, ComeAndGoWhileOthersWork) {
 }
 
 TEST(ProcessExit, WithWorkInEveryState) {
-    for (const char* mode : {"exit_queued", "exit_callback", "exit_event", "exit_from_callback", "exit_static", "exit_blocked"})
+    for (const char* mode :
+         {"exit_queued", "exit_callback", "exit_event", "exit_from_callback", "exit_static", "exit_blocked"})
         EXPECT_EQ(run_helper(mode), 7) << mode;
 }
 
