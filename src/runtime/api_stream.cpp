@@ -107,7 +107,8 @@ aclError aclrtCreateEvent(aclrtEvent* event) {
 
 aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
     return guarded(__func__, [&] {
-        return create_event_with_flag(event, (flag & ACL_EVENT_SYNC) != 0 ? EventKind::flagged : EventKind::plain, flag);
+        return create_event_with_flag(event, (flag & ACL_EVENT_SYNC) != 0 ? EventKind::flagged : EventKind::plain,
+                                      flag);
     });
 }
 

@@ -67,7 +67,8 @@ std::shared_ptr<Stream> Context::default_stream(void* own_handle) {
 
 Result<CurrentContext> current_context() {
     if (current == nullptr)
-        return Status(ACL_ERROR_RT_CONTEXT_NULL, "the calling thread has no current context; aclrtSetDevice gives it one");
+        return Status(ACL_ERROR_RT_CONTEXT_NULL,
+                      "the calling thread has no current context; aclrtSetDevice gives it one");
     auto context = Contexts::instance().find(current);
     if (!context)
         return Status(ACL_ERROR_RT_CONTEXT_NULL, "the current context of the calling thread has been destroyed");
@@ -111,7 +112,8 @@ Status reset_device(int32_t device, bool force) {
     {
         const Lock lock = hold();
         if (d.count == 0)
-            return {ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, concat("deviceId: device ", device, " is not set on this process")};
+            return {ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
+                    concat("deviceId: device ", device, " is not set on this process")};
         if (d.count > 1 && !force) return --d.count, Status();
         if (Stream::running_here(d.context)) return inside("deviceId");
         last = std::exchange(d, {}).context;
@@ -130,10 +132,12 @@ Result<aclrtContext> create_context(int32_t device) {
 
 Status destroy_context(aclrtContext handle) {
     const auto context = Contexts::instance().find(handle);
-    if (!context) return {ACL_ERROR_RT_CONTEXT_NULL, "context: not a live context (destroyed before, or not a context)"};
+    if (!context)
+        return {ACL_ERROR_RT_CONTEXT_NULL, "context: not a live context (destroyed before, or not a context)"};
     if (context->is_default())
-        return {ACL_ERROR_RT_PARAM_INVALID,
-                "context: the default context of a device, expected one of aclrtCreateContext; aclrtResetDevice ends it"};
+        return {
+            ACL_ERROR_RT_PARAM_INVALID,
+            "context: the default context of a device, expected one of aclrtCreateContext; aclrtResetDevice ends it"};
     if (Stream::running_here(handle)) return inside("context");
     if (!Contexts::instance().take(handle)) return {ACL_ERROR_RT_CONTEXT_NULL, "context: destroyed by another thread"};
     close_streams(handle, false);

@@ -53,7 +53,8 @@ void parallel_blocks(int64_t blocks, int slots, BlockFunction f, const void* con
             f(context, block, static_cast<int>(slot));
     };
 #if defined(__SANITIZE_THREAD__)
-    // the sanitizer cannot see how oneTBB orders memory; with plain threads it sees the races of kernels, and only those
+    // the sanitizer cannot see how oneTBB orders memory; with plain threads it sees the races of kernels, and only
+    // those
     std::vector<std::thread> threads;
     for (int64_t slot = 1; slot < tasks; ++slot) threads.emplace_back(work, slot);
     work(0);

@@ -277,8 +277,7 @@ void Stream::close(bool force) {
         discard(std::move(dropped));
         lock.lock();
     }
-    if (!running_here())
-        done_.wait(lock, [&] { return running_ == nullptr ? !head_ : force && running_->calls_user; });
+    if (!running_here()) done_.wait(lock, [&] { return running_ == nullptr ? !head_ : force && running_->calls_user; });
     work_.notify_all();
     done_.notify_all();
 }
@@ -305,7 +304,8 @@ void finish_at_exit() noexcept {
         std::unique_ptr<Task> dropped;
         for (Stream* s = all_streams().first; s != nullptr && !busy; s = s->next_) {
             if (s->head_) dropped = s->take_queue();
-            if (dropped || (s->running_ != nullptr && !s->stuck() && !s->running_here())) busy = s->weak_from_this().lock();
+            if (dropped || (s->running_ != nullptr && !s->stuck() && !s->running_here()))
+                busy = s->weak_from_this().lock();
         }
         if (!busy && !dropped) return;
         if (!dropped) busy->done_.wait(lock, [&] { return busy->running_ == nullptr || busy->stuck(); });

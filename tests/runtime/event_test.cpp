@@ -18,7 +18,8 @@ class Events : public Runtime {
         ASSERT_EQ(aclrtCreateEventExWithFlag(&extended, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE), 0);
     }
     void TearDown() override {
-        for (aclrtEvent event : {plain, flagged, extended}) EXPECT_EQ(aclrtDestroyEvent(event), event != nullptr ? 0 : 100000);
+        for (aclrtEvent event : {plain, flagged, extended})
+            EXPECT_EQ(aclrtDestroyEvent(event), event != nullptr ? 0 : 100000);
         EXPECT_EQ(aclrtDestroyStream(other), 0);
         Runtime::TearDown();
     }

@@ -82,11 +82,12 @@ TEST_F(Fork, MemoryIsCopied) {
     auto* d = static_cast<char*>(device_memory(64));
     d[0] = 1;
     EXPECT_EQ(in_child([&] {
-        EXPECT_IN_CHILD(d[0] == 1);
-        EXPECT_IN_CHILD(aclrtMemset(d, 64, 2, 64) == 0 && d[0] == 2);
-        EXPECT_IN_CHILD(aclrtFree(d) == 0);
-        return 0;
-    }), 0);
+                  EXPECT_IN_CHILD(d[0] == 1);
+                  EXPECT_IN_CHILD(aclrtMemset(d, 64, 2, 64) == 0 && d[0] == 2);
+                  EXPECT_IN_CHILD(aclrtFree(d) == 0);
+                  return 0;
+              }),
+              0);
     EXPECT_EQ(d[0], 1);
     EXPECT_EQ(aclrtFree(d), 0);
 }
@@ -101,11 +102,12 @@ TEST_F(Fork, QueuedWorkBelongsToTheParent) {
     ASSERT_EQ(aclrtRecordEvent(event, stream), 0);
     gate.wait_until_reached();
     EXPECT_EQ(in_child([&] {
-        EXPECT_IN_CHILD(aclrtSynchronizeEvent(event) == 0);  // what would have recorded it is gone
-        EXPECT_IN_CHILD(aclrtSynchronizeStream(stream) == 0);
-        EXPECT_IN_CHILD(ran == 0);
-        return use_everything(stream);
-    }), 0);
+                  EXPECT_IN_CHILD(aclrtSynchronizeEvent(event) == 0);  // what would have recorded it is gone
+                  EXPECT_IN_CHILD(aclrtSynchronizeStream(stream) == 0);
+                  EXPECT_IN_CHILD(ran == 0);
+                  return use_everything(stream);
+              }),
+              0);
     gate.open();
     EXPECT_EQ(aclrtSynchronizeStream(stream), 0);
     EXPECT_EQ(ran, 1);
@@ -152,11 +154,12 @@ TEST_F(Fork, WhileOthersAreInside) {
         });
     for (int i = 0; i < 20; ++i) {
         EXPECT_EQ(in_child([&] {
-            aclrtStream s = nullptr;
-            EXPECT_IN_CHILD(aclrtCreateStream(&s) == 0);
-            EXPECT_IN_CHILD(aclrtSynchronizeStream(stream) == 0);
-            return use_everything(s);
-        }), 0);
+                      aclrtStream s = nullptr;
+                      EXPECT_IN_CHILD(aclrtCreateStream(&s) == 0);
+                      EXPECT_IN_CHILD(aclrtSynchronizeStream(stream) == 0);
+                      return use_everything(s);
+                  }),
+                  0);
     }
     stop = true;
     for (auto& thread : threads) thread.join();

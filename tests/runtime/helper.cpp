@@ -57,7 +57,8 @@ int sync_copies() {
     char byte = 0;
     aclrtStreamStatus status = ACL_STREAM_STATUS_COMPLETE;
     queue_copies();
-    if (aclrtMemcpy(&byte, 1, other, 1, ACL_MEMCPY_DEVICE_TO_HOST) != 0 || aclrtStreamQuery(stream, &status) != 0) return 2;
+    if (aclrtMemcpy(&byte, 1, other, 1, ACL_MEMCPY_DEVICE_TO_HOST) != 0 || aclrtStreamQuery(stream, &status) != 0)
+        return 2;
     return status == ACL_STREAM_STATUS_COMPLETE ? 0 : 1;
 }
 

@@ -40,11 +40,12 @@ TEST(Init, ReadsJson) {
     EXPECT_EQ(aclInit("/nonexistent/acl.json"), 100003);
     expect_message("aclInit", "configPath: cannot read '/nonexistent/acl.json'");
     EXPECT_EQ(aclInit(testing::TempDir().c_str()), 100003);
-    for (const char* good : {"{}", " {\"dump\": {\"dump_path\": \"/tmp\", \"n\": [1, -2.5e+3, true, false, null]}}\n", "[]", "0",
-                             "\"\\u00e9\\n\\\"\\\\\"", "{\"a\":[{\"b\":[]},{}]}"})
+    for (const char* good : {"{}", " {\"dump\": {\"dump_path\": \"/tmp\", \"n\": [1, -2.5e+3, true, false, null]}}\n",
+                             "[]", "0", "\"\\u00e9\\n\\\"\\\\\"", "{\"a\":[{\"b\":[]},{}]}"})
         EXPECT_EQ(init_with(good), 0) << good;
-    for (const char* bad : {"", "{", "}", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "[1,]", "[1 2]", "01", "1.", ".5", "1e", "-",
-                            "tru", "nul", "'a'", "\"a", "\"\\x\"", "\"\\u12\"", "{a:1}", "{} {}", "\"\n\"", "{\"a\":1}}", "\"\\"})
+    for (const char* bad : {"",    "{",       "}",         "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "[1,]",       "[1 2]",
+                            "01",  "1.",      ".5",        "1e",      "-",        "tru",        "nul",        "'a'",
+                            "\"a", "\"\\x\"", "\"\\u12\"", "{a:1}",   "{} {}",    "\"\n\"",     "{\"a\":1}}", "\"\\"})
         EXPECT_EQ(init_with(bad), 100006) << bad;
     EXPECT_EQ(init_with("{\"a\":,}"), 100006);
     expect_message("aclInit", "is not JSON at byte 5");
@@ -56,7 +57,8 @@ TEST(Init, ReadsJson) {
 
 TEST(Init, EnvironmentIsChecked) {
     EXPECT_EQ(run_helper("init"), 0);
-    for (const char* wrong : {"GRADUS_LIMITS=maybe", "GRADUS_DEVICES=0", "GRADUS_NUM_THREADS=many", "GRADUS_MAX_ISA=mmx"})
+    for (const char* wrong :
+         {"GRADUS_LIMITS=maybe", "GRADUS_DEVICES=0", "GRADUS_NUM_THREADS=many", "GRADUS_MAX_ISA=mmx"})
         EXPECT_EQ(run_helper("init", wrong), 1) << wrong;
 }
 
@@ -131,11 +133,11 @@ TEST(Half, SaturatesInsteadOfIeee) {
     EXPECT_EQ(aclFloatToFloat16(-INFINITY), 0xFBFF);
     EXPECT_EQ(aclFloatToFloat16(-0.0F), 0x8000);
     EXPECT_EQ(aclFloatToFloat16(65519.99F), 0x7BFF);
-    EXPECT_EQ(aclFloatToFloat16(2049.0F), 0x6800);                    // a tie: to even, down
-    EXPECT_EQ(aclFloatToFloat16(2051.0F), 0x6802);                    // a tie: to even, up
-    EXPECT_EQ(aclFloatToFloat16(std::ldexp(1.0F, -25)), 0);           // a tie with zero
+    EXPECT_EQ(aclFloatToFloat16(2049.0F), 0x6800);           // a tie: to even, down
+    EXPECT_EQ(aclFloatToFloat16(2051.0F), 0x6802);           // a tie: to even, up
+    EXPECT_EQ(aclFloatToFloat16(std::ldexp(1.0F, -25)), 0);  // a tie with zero
     EXPECT_EQ(aclFloatToFloat16(std::ldexp(1.5F, -25)), 1);
-    EXPECT_EQ(aclFloatToFloat16(std::ldexp(2047.0F, -25)), 0x0400);   // rounds up into the normal numbers
+    EXPECT_EQ(aclFloatToFloat16(std::ldexp(2047.0F, -25)), 0x0400);  // rounds up into the normal numbers
     EXPECT_EQ(aclFloatToFloat16(1e-30F), 0);
     EXPECT_EQ(aclFloatToFloat16(std::ldexp(1.0F, -149)), 0);
     for (uint32_t bits = 0; bits < 0x10000; ++bits) {  // every finite half comes back
@@ -145,7 +147,8 @@ TEST(Half, SaturatesInsteadOfIeee) {
 }
 
 TEST(DataTypes, Sizes) {
-    for (aclDataType type : {ACL_BOOL, ACL_INT8, ACL_UINT8, ACL_HIFLOAT8, ACL_FLOAT8_E5M2, ACL_FLOAT8_E4M3FN, ACL_FLOAT8_E8M0})
+    for (aclDataType type :
+         {ACL_BOOL, ACL_INT8, ACL_UINT8, ACL_HIFLOAT8, ACL_FLOAT8_E5M2, ACL_FLOAT8_E4M3FN, ACL_FLOAT8_E8M0})
         EXPECT_EQ(aclDataTypeSize(type), 1u);
     for (aclDataType type : {ACL_FLOAT16, ACL_BF16, ACL_INT16, ACL_UINT16}) EXPECT_EQ(aclDataTypeSize(type), 2u);
     for (aclDataType type : {ACL_FLOAT, ACL_INT32, ACL_UINT32, ACL_COMPLEX32}) EXPECT_EQ(aclDataTypeSize(type), 4u);

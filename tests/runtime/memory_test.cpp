@@ -41,21 +41,20 @@ TEST_P(Footprint, IsLegalAndZeroToTheLastByte) {
     EXPECT_EQ(aclrtFree(p), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Sizes, Footprint,
-    testing::Values(FootprintCase{1, ACL_MEM_MALLOC_HUGE_FIRST, false, kPage},
-                    FootprintCase{kPage - 32, ACL_MEM_MALLOC_NORMAL_ONLY, false, kPage},
-                    FootprintCase{kPage - 31, ACL_MEM_MALLOC_NORMAL_ONLY, false, 2 * kPage},
-                    FootprintCase{kPage, ACL_MEM_MALLOC_HUGE_FIRST, true, kPage},
-                    FootprintCase{kMiB - 32, ACL_MEM_MALLOC_HUGE_FIRST, false, kMiB},
-                    FootprintCase{kMiB - 31, ACL_MEM_MALLOC_HUGE_FIRST, false, 2 * kMiB},
-                    FootprintCase{kMiB, ACL_MEM_MALLOC_HUGE_FIRST, true, kMiB},
-                    FootprintCase{kMiB + 1, ACL_MEM_MALLOC_NORMAL_ONLY, true, 2 * kMiB},
-                    FootprintCase{2 * kMiB - 32, ACL_MEM_MALLOC_NORMAL_ONLY, false, 2 * kMiB},
-                    FootprintCase{2 * kMiB, ACL_MEM_MALLOC_HUGE_FIRST, false, 4 * kMiB},
-                    FootprintCase{2 * kMiB, ACL_MEM_MALLOC_HUGE_FIRST, true, 2 * kMiB},
-                    FootprintCase{1, ACL_MEM_MALLOC_HUGE_ONLY, false, 2 * kMiB},
-                    FootprintCase{1, ACL_MEM_MALLOC_HUGE_ONLY_P2P, false, 2 * kMiB}));
+INSTANTIATE_TEST_SUITE_P(Sizes, Footprint,
+                         testing::Values(FootprintCase{1, ACL_MEM_MALLOC_HUGE_FIRST, false, kPage},
+                                         FootprintCase{kPage - 32, ACL_MEM_MALLOC_NORMAL_ONLY, false, kPage},
+                                         FootprintCase{kPage - 31, ACL_MEM_MALLOC_NORMAL_ONLY, false, 2 * kPage},
+                                         FootprintCase{kPage, ACL_MEM_MALLOC_HUGE_FIRST, true, kPage},
+                                         FootprintCase{kMiB - 32, ACL_MEM_MALLOC_HUGE_FIRST, false, kMiB},
+                                         FootprintCase{kMiB - 31, ACL_MEM_MALLOC_HUGE_FIRST, false, 2 * kMiB},
+                                         FootprintCase{kMiB, ACL_MEM_MALLOC_HUGE_FIRST, true, kMiB},
+                                         FootprintCase{kMiB + 1, ACL_MEM_MALLOC_NORMAL_ONLY, true, 2 * kMiB},
+                                         FootprintCase{2 * kMiB - 32, ACL_MEM_MALLOC_NORMAL_ONLY, false, 2 * kMiB},
+                                         FootprintCase{2 * kMiB, ACL_MEM_MALLOC_HUGE_FIRST, false, 4 * kMiB},
+                                         FootprintCase{2 * kMiB, ACL_MEM_MALLOC_HUGE_FIRST, true, 2 * kMiB},
+                                         FootprintCase{1, ACL_MEM_MALLOC_HUGE_ONLY, false, 2 * kMiB},
+                                         FootprintCase{1, ACL_MEM_MALLOC_HUGE_ONLY_P2P, false, 2 * kMiB}));
 
 class Memory : public Runtime {};
 

@@ -1,4 +1,5 @@
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -173,7 +174,7 @@ TEST_F(Streams, StopOnFailure) {
     ASSERT_EQ(aclrtLaunchHostFunc(stream, count_up, &ran), 0);
     ASSERT_EQ(aclrtRecordEvent(event, stream), 0);
     gate.open();
-    EXPECT_EQ(aclrtSynchronizeEvent(event), 0);  // who waits for dropped work is let go
+    EXPECT_EQ(aclrtSynchronizeEvent(event), 0);                 // who waits for dropped work is let go
     ASSERT_EQ(aclrtLaunchHostFunc(stream, count_up, &ran), 0);  // after the failure: dropped as well
     EXPECT_EQ(aclrtSynchronizeStream(stream), 507018);
     EXPECT_EQ(ran, 0);
@@ -222,8 +223,8 @@ struct Inside {
     aclrtStream stream;
     aclrtContext context;
     char* device;
-    int synchronize = -1, destroy = -1, force = -1, query = -1, copy = -1, copy_async = -1, queue = -1, device_sync = -1,
-        reset = -1, destroy_context = -1;
+    int synchronize = -1, destroy = -1, force = -1, query = -1, copy = -1, copy_async = -1, queue = -1,
+        device_sync = -1, reset = -1, destroy_context = -1;
     std::atomic<int> ran = 0;
 
     static void run(void* argument) {
@@ -292,6 +293,36 @@ TEST_F(Streams, ThreadsHammerOneStream) {
     EXPECT_EQ(aclrtFree(d), 0);
 }
 
+// One thread's small task runs on that thread; what another queues meanwhile must still be begun afterwards.
+TEST_F(Streams, QueuedBehindAnothersSmallTask) {
+    constexpr size_t kBytes = 256 << 10;
+    constexpr int kRounds = 500;
+    auto* d = static_cast<char*>(device_memory(kBytes));
+    std::atomic<int> ran = 0;
+    std::atomic<int> round = -1;  // spun on: sleeping threads would not start together
+    std::thread other([&] {
+        for (int i = 0; i < kRounds; ++i) {
+            while (round < i) {
+            }
+            EXPECT_EQ(aclrtMemsetAsync(d, kBytes, i, kBytes, stream), 0);
+        }
+    });
+    int failures = 0;
+    for (int i = 0; i < kRounds; ++i) {
+        round = i;
+        const auto go = std::chrono::steady_clock::now() + std::chrono::microseconds(i % 20);
+        while (std::chrono::steady_clock::now() < go) {
+        }
+        EXPECT_EQ(aclrtLaunchHostFunc(stream, count_up, &ran), 0);
+        if (failures == 0 && aclrtSynchronizeStreamWithTimeout(stream, 2000) != 0) ++failures;
+    }
+    other.join();
+    EXPECT_EQ(failures, 0);
+    EXPECT_EQ(aclrtSynchronizeStream(stream), 0);
+    EXPECT_EQ(ran, kRounds);
+    EXPECT_EQ(aclrtFree(d), 0);
+}
+
 TEST_F(Streams, ComeAndGoWhileOthersWork) {
     std::vector<std::thread> threads;
     static std::atomic<int> ran = 0;  // a forced destruction leaves a callback running
@@ -317,7 +348,8 @@ TEST_F(Streams, ComeAndGoWhileOthersWork) {
 }
 
 TEST(ProcessExit, WithWorkInEveryState) {
-    for (const char* mode : {"exit_queued", "exit_callback", "exit_event", "exit_from_callback", "exit_static", "exit_blocked"})
+    for (const char* mode :
+         {"exit_queued", "exit_callback", "exit_event", "exit_from_callback", "exit_static", "exit_blocked"})
         EXPECT_EQ(run_helper(mode), 7) << mode;
 }
 
