@@ -9,8 +9,8 @@
 namespace gradus {
 namespace {
 
-// Addresses two elements can differ by are sums d·stride with |d| bounded: does any such sum hit the target? Depth first
-// from the largest stride; what the smaller ones can still reach prunes nearly everything.
+// Addresses two elements can differ by are sums d·stride with |d| bounded: does any such sum hit the target? Depth
+// first from the largest stride; what the smaller ones can still reach prunes nearly everything.
 class Difference {
   public:
     void add(int64_t stride, int64_t low, int64_t high) {
@@ -118,7 +118,8 @@ Status check_extent(const TensorView& view) {
     int64_t count = 1, last = view.offset, bytes = 0;
     bool overflow = false;
     for (int d = 0; d < view.rank; ++d) {
-        if (view.of(d) < 0) return {ACLNN_ERR_PARAM_INVALID, concat("size ", view.of(d), " of dim ", d, ", expected 0 or more")};
+        if (view.of(d) < 0)
+            return {ACLNN_ERR_PARAM_INVALID, concat("size ", view.of(d), " of dim ", d, ", expected 0 or more")};
         if (view.step(d) < 0)
             return {ACLNN_ERR_PARAM_INVALID, concat("stride ", view.step(d), " of dim ", d, ", expected 0 or more")};
     }
@@ -130,11 +131,12 @@ Status check_extent(const TensorView& view) {
         overflow |= __builtin_add_overflow(last, reach, &last);
     }
     overflow |= last == INT64_MAX || __builtin_mul_overflow(last + 1, dtype_size(view.dtype), &bytes);
-    if (overflow) return {ACLNN_ERR_PARAM_INVALID, concat("shape ", shape_text(view), " with its strides exceeds 2^63 bytes")};
+    if (overflow)
+        return {ACLNN_ERR_PARAM_INVALID, concat("shape ", shape_text(view), " with its strides exceeds 2^63 bytes")};
     if (view.offset < 0 || (view.storage >= 0 && last >= view.storage))
         return {ACLNN_ERR_PARAM_INVALID,
-                concat("elements ", view.offset, " to ", last, " of the view ", shape_text(view), ", expected inside the ",
-                       view.storage, " elements of storageDims")};
+                concat("elements ", view.offset, " to ", last, " of the view ", shape_text(view),
+                       ", expected inside the ", view.storage, " elements of storageDims")};
     return {};
 }
 

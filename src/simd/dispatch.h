@@ -27,10 +27,10 @@ inline int64_t targets_within(Isa isa) {
 #if (HWY_TARGETS & (HWY_TARGETS - 1)) == 0
 #define GRADUS_CHOOSE(FUNCTION, ISA) (HWY_DISPATCH_TABLE(FUNCTION)[0])
 #else
-#define GRADUS_CHOOSE(FUNCTION, ISA)                          \
-    ([](::gradus::Isa isa) {                                  \
-        hwy::ChosenTarget chosen;                             \
-        chosen.Update(::gradus::targets_within(isa));         \
+#define GRADUS_CHOOSE(FUNCTION, ISA)                            \
+    ([](::gradus::Isa isa) {                                    \
+        hwy::ChosenTarget chosen;                               \
+        chosen.Update(::gradus::targets_within(isa));           \
         return HWY_DISPATCH_TABLE(FUNCTION)[chosen.GetIndex()]; \
     }(ISA))
 #endif

@@ -63,8 +63,9 @@ TEST(ByName, DefaultsAreTheCatalogues) {
 
 TEST(Catalogue, IsJsonWithEveryOperator) {
     const std::string text = gradusCatalogue();
-    for (const char* word : {"\"SwiGlu\"", "\"SwiGluGrad\"", "\"family\": \"swi_glu\"", "\"name\": \"yGrad\"", "\"default\": -1",
-                             "\"dtypes\": [\"f32\", \"f16\", \"bf16\"]", "\"in_place\": \"x\"", "\"Ascend910B\"", "\"formula\"", "\"document\""})
+    for (const char* word : {"\"SwiGlu\"", "\"SwiGluGrad\"", "\"family\": \"swi_glu\"", "\"name\": \"yGrad\"",
+                             "\"default\": -1", "\"dtypes\": [\"f32\", \"f16\", \"bf16\"]", "\"in_place\": \"x\"",
+                             "\"Ascend910B\"", "\"formula\"", "\"document\""})
         EXPECT_NE(text.find(word), std::string::npos) << word;
     // aclInit reads any JSON file, and says when it is none
     char path[] = "/tmp/gradus_catalogue_XXXXXX";
@@ -139,7 +140,8 @@ TEST(Environment, AWrongValueIsAnError) {
     ASSERT_GT(length, 0);
     self[length] = '\0';
     const auto answer = [&](const std::string& variable) {
-        const std::string command = variable + " '" + self + "' --gtest_also_run_disabled_tests --gtest_filter='*DISABLED_Answers' 2>&1";
+        const std::string command =
+            variable + " '" + self + "' --gtest_also_run_disabled_tests --gtest_filter='*DISABLED_Answers' 2>&1";
         FILE* pipe = popen(command.c_str(), "r");
         std::string output;
         char line[512];
@@ -149,8 +151,11 @@ TEST(Environment, AWrongValueIsAnError) {
     };
     EXPECT_NE(answer("GRADUS_LIMITS=off").find("code 0"), std::string::npos);
     const std::string limits = answer("GRADUS_LIMITS=maybe"), isa = answer("GRADUS_MAX_ISA=abacus");
-    EXPECT_NE(limits.find("code 161002 aclnnSwiGlu: GRADUS_LIMITS: value 'maybe', expected on or off"), std::string::npos) << limits;
-    EXPECT_NE(isa.find("GRADUS_MAX_ISA: value 'abacus', expected one of what this CPU has: scalar"), std::string::npos) << isa;
+    EXPECT_NE(limits.find("code 161002 aclnnSwiGlu: GRADUS_LIMITS: value 'maybe', expected on or off"),
+              std::string::npos)
+        << limits;
+    EXPECT_NE(isa.find("GRADUS_MAX_ISA: value 'abacus', expected one of what this CPU has: scalar"), std::string::npos)
+        << isa;
 }
 
 }  // namespace

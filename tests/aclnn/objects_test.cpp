@@ -10,7 +10,8 @@ namespace {
 constexpr int64_t kShape[] = {2, 3}, kStride[] = {1, 2}, kStorage[] = {7, 9};
 
 aclTensor* some_tensor() {
-    return aclCreateTensor(kShape, 2, ACL_BF16, kStride, 5, ACL_FORMAT_NC, kStorage, 2, reinterpret_cast<void*>(0x1000));
+    return aclCreateTensor(kShape, 2, ACL_BF16, kStride, 5, ACL_FORMAT_NC, kStorage, 2,
+                           reinterpret_cast<void*>(0x1000));
 }
 
 std::vector<int64_t> dims(aclnnStatus (*get)(const aclTensor*, int64_t**, uint64_t*), const aclTensor* tensor) {
@@ -69,14 +70,16 @@ TEST(Tensor, NullArguments) {
 TEST(Tensor, Creation) {
     const std::vector<int64_t> many(26, 1);
     EXPECT_EQ(aclCreateTensor(nullptr, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, kShape, 2, nullptr), nullptr);
-    EXPECT_EQ(aclCreateTensor(many.data(), 26, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, many.data(), 26, nullptr), nullptr);
+    EXPECT_EQ(aclCreateTensor(many.data(), 26, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, many.data(), 26, nullptr),
+              nullptr);
     EXPECT_NE(take_message().find("26 dimensions, expected at most 25"), std::string::npos);
     aclTensor* most = aclCreateTensor(many.data(), 25, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, many.data(), 25, nullptr);
     EXPECT_NE(most, nullptr);
     aclTensor* scalar = aclCreateTensor(nullptr, 0, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, nullptr, 0, nullptr);
     EXPECT_TRUE(dims(aclGetViewShape, scalar).empty()) << "0 dims: one element";
     // dtype, strides and address are judged by the operator, not here
-    aclTensor* odd = aclCreateTensor(kShape, 2, static_cast<aclDataType>(55), nullptr, -5, ACL_FORMAT_UNDEFINED, kShape, 2, nullptr);
+    aclTensor* odd =
+        aclCreateTensor(kShape, 2, static_cast<aclDataType>(55), nullptr, -5, ACL_FORMAT_UNDEFINED, kShape, 2, nullptr);
     EXPECT_EQ(dims(aclGetViewStrides, odd), (std::vector<int64_t>{3, 1})) << "NULL stride is row-major";
     for (aclTensor* tensor : {most, scalar, odd}) EXPECT_EQ(aclDestroyTensor(tensor), 0);
 }

@@ -47,7 +47,8 @@ TEST(Views, OverlapOfAnOutputWithItself) {
         Call call("SwiGlu");
         call.in("x", Array(ACL_FLOAT, full)).integer("dim", 0).out("out", ACL_FLOAT, shape, layout);
         const Call::Answer answer = call.ask();
-        ASSERT_EQ(answer.code, expected ? 161002 : 0) << text(shape) << " strides " << text(layout.stride) << " " << random.repeat();
+        ASSERT_EQ(answer.code, expected ? 161002 : 0)
+            << text(shape) << " strides " << text(layout.stride) << " " << random.repeat();
     }
     EXPECT_GT(overlapping, 300);
 }
@@ -79,13 +80,16 @@ TEST(Views, OverlapOfInputAndOutput) {
         overlapping += expected;
         interleaved += !expected && shift + 4 * out.offset < *bytes.rbegin();
         auto* base = static_cast<std::byte*>(memory);
-        aclTensor* x = aclCreateTensor(full.data(), 2, ACL_FLOAT, in.stride.data(), in.offset, ACL_FORMAT_ND, &in.storage, 1, base);
-        aclTensor* y = aclCreateTensor(half.data(), 2, ACL_FLOAT, out.stride.data(), out.offset, ACL_FORMAT_ND, &out.storage, 1, base + shift);
+        aclTensor* x = aclCreateTensor(full.data(), 2, ACL_FLOAT, in.stride.data(), in.offset, ACL_FORMAT_ND,
+                                       &in.storage, 1, base);
+        aclTensor* y = aclCreateTensor(half.data(), 2, ACL_FLOAT, out.stride.data(), out.offset, ACL_FORMAT_ND,
+                                       &out.storage, 1, base + shift);
         uint64_t size = 0;
         aclOpExecutor* executor = nullptr;
         ASSERT_EQ(aclnnSwiGluGetWorkspaceSize(x, 0, y, &size, &executor), 0) << take_message();
         ASSERT_EQ(aclnnSwiGlu(nullptr, 0, executor, stream()), expected ? 161002 : 0)
-            << text(full) << text(in.stride) << " and " << text(half) << text(out.stride) << " shift " << shift << " " << random.repeat();
+            << text(full) << text(in.stride) << " and " << text(half) << text(out.stride) << " shift " << shift << " "
+            << random.repeat();
         EXPECT_EQ(aclDestroyTensor(x), 0);
         EXPECT_EQ(aclDestroyTensor(y), 0);
     }
@@ -98,9 +102,14 @@ TEST(Views, OverlapOfInputAndOutput) {
 // Sizes and strides at the end of the numbers: refused, not wrapped.
 TEST(Views, AbsurdSizes) {
     const int64_t huge = INT64_MAX, big = int64_t{1} << 40;
-    for (const auto& [shape, stride] : std::vector<std::pair<Shape, std::vector<int64_t>>>{
-             {{huge}, {1}}, {{2}, {huge}}, {{big, big}, {1, 1}}, {{big, 2}, {big, big}}, {{4, 4}, {huge, huge}}, {{-4}, {1}}}) {
-        aclTensor* x = aclCreateTensor(shape.data(), shape.size(), ACL_FLOAT, stride.data(), 0, ACL_FORMAT_ND, shape.data(), shape.size(), nullptr);
+    for (const auto& [shape, stride] : std::vector<std::pair<Shape, std::vector<int64_t>>>{{{huge}, {1}},
+                                                                                           {{2}, {huge}},
+                                                                                           {{big, big}, {1, 1}},
+                                                                                           {{big, 2}, {big, big}},
+                                                                                           {{4, 4}, {huge, huge}},
+                                                                                           {{-4}, {1}}}) {
+        aclTensor* x = aclCreateTensor(shape.data(), shape.size(), ACL_FLOAT, stride.data(), 0, ACL_FORMAT_ND,
+                                       shape.data(), shape.size(), nullptr);
         ASSERT_NE(x, nullptr);
         uint64_t size = 0;
         aclOpExecutor* executor = nullptr;
