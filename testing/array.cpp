@@ -30,7 +30,9 @@ uint64_t environment_number(const char* name, uint64_t otherwise) {
 
 }  // namespace
 
-int64_t numel(const Shape& shape) { return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()); }
+int64_t numel(const Shape& shape) {
+    return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
 
 std::string text(const Shape& shape) {
     std::string joined = "[";
@@ -40,14 +42,22 @@ std::string text(const Shape& shape) {
 
 const char* type_name(aclDataType type) {
     switch (type) {
-        case ACL_FLOAT: return "f32";
-        case ACL_FLOAT16: return "f16";
-        case ACL_BF16: return "bf16";
-        case ACL_INT32: return "int32";
-        case ACL_INT64: return "int64";
-        case ACL_UINT8: return "uint8";
-        case ACL_BOOL: return "bool";
-        default: return "other";
+        case ACL_FLOAT:
+            return "f32";
+        case ACL_FLOAT16:
+            return "f16";
+        case ACL_BF16:
+            return "bf16";
+        case ACL_INT32:
+            return "int32";
+        case ACL_INT64:
+            return "int64";
+        case ACL_UINT8:
+            return "uint8";
+        case ACL_BOOL:
+            return "bool";
+        default:
+            return "other";
     }
 }
 
@@ -58,24 +68,36 @@ Array::Array(aclDataType element_type, Shape dims) : type(element_type), shape(s
 double Array::at(int64_t i) const {
     const std::byte* from = bytes.data() + i * item();
     switch (type) {
-        case ACL_FLOAT: return read<float>(from);
-        case ACL_FLOAT16: return static_cast<float>(op::fp16_t::from_bits(read<uint16_t>(from)));
-        case ACL_BF16: return static_cast<float>(op::bfloat16::from_bits(read<uint16_t>(from)));
-        case ACL_INT32: return read<int32_t>(from);
-        case ACL_INT64: return static_cast<double>(read<int64_t>(from));
-        default: return read<uint8_t>(from);
+        case ACL_FLOAT:
+            return read<float>(from);
+        case ACL_FLOAT16:
+            return static_cast<float>(op::fp16_t::from_bits(read<uint16_t>(from)));
+        case ACL_BF16:
+            return static_cast<float>(op::bfloat16::from_bits(read<uint16_t>(from)));
+        case ACL_INT32:
+            return read<int32_t>(from);
+        case ACL_INT64:
+            return static_cast<double>(read<int64_t>(from));
+        default:
+            return read<uint8_t>(from);
     }
 }
 
 void Array::set(int64_t i, double value) {
     std::byte* to = bytes.data() + i * item();
     switch (type) {
-        case ACL_FLOAT: return write(to, static_cast<float>(value));
-        case ACL_FLOAT16: return write(to, op::fp16_t(value));
-        case ACL_BF16: return write(to, op::bfloat16(value));
-        case ACL_INT32: return write(to, static_cast<int32_t>(value));
-        case ACL_INT64: return write(to, static_cast<int64_t>(value));
-        default: return write(to, static_cast<uint8_t>(value));
+        case ACL_FLOAT:
+            return write(to, static_cast<float>(value));
+        case ACL_FLOAT16:
+            return write(to, op::fp16_t(value));
+        case ACL_BF16:
+            return write(to, op::bfloat16(value));
+        case ACL_INT32:
+            return write(to, static_cast<int32_t>(value));
+        case ACL_INT64:
+            return write(to, static_cast<int64_t>(value));
+        default:
+            return write(to, static_cast<uint8_t>(value));
     }
 }
 

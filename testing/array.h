@@ -31,7 +31,7 @@ class Array {
     int64_t size() const { return numel(shape); }
     int64_t item() const { return static_cast<int64_t>(aclDataTypeSize(type)); }
     double at(int64_t i) const;
-    void set(int64_t i, double value);  // rounds once, to nearest even
+    void set(int64_t i, double value);                    // rounds once, to nearest even
     bool operator==(const Array& other) const = default;  // bit by bit
 };
 

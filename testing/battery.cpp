@@ -9,8 +9,8 @@ namespace {
 
 constexpr aclFormat kLabels[] = {ACL_FORMAT_NCHW,  ACL_FORMAT_NHWC, ACL_FORMAT_HWCN, ACL_FORMAT_NCDHW,
                                  ACL_FORMAT_NDHWC, ACL_FORMAT_NC,   ACL_FORMAT_NCL};
-constexpr aclFormat kPrivate[] = {ACL_FORMAT_NC1HWC0,    ACL_FORMAT_FRACTAL_Z,  ACL_FORMAT_NC1HWC0_C04,
-                                  ACL_FORMAT_FRACTAL_NZ, ACL_FORMAT_NDC1HWC0, ACL_FRACTAL_Z_3D};
+constexpr aclFormat kPrivate[] = {ACL_FORMAT_NC1HWC0,    ACL_FORMAT_FRACTAL_Z, ACL_FORMAT_NC1HWC0_C04,
+                                  ACL_FORMAT_FRACTAL_NZ, ACL_FORMAT_NDC1HWC0,  ACL_FRACTAL_Z_3D};
 
 void expect_refusal(Call call, const Refusal& row) {
     SCOPED_TRACE(call.op + ": " + row.what);
@@ -44,8 +44,8 @@ void expect_common_refusals(const std::function<Call()>& good, const Traits& tra
         rows.push_back({name + " DOUBLE", [name](Call& c) { c.tensor(name).type = ACL_DOUBLE; }, name + ": dtype f64"});
         rows.push_back({name + " larger than its storage",
                         [name](Call& c) { c.tensor(name).storage_dims = {c.tensor(name).layout.storage - 1}; }, name});
-        rows.push_back({name + " with a negative stride",
-                        [name](Call& c) { c.tensor(name).layout.stride[0] = -1; }, name + ": stride -1"});
+        rows.push_back({name + " with a negative stride", [name](Call& c) { c.tensor(name).layout.stride[0] = -1; },
+                        name + ": stride -1"});
         rows.push_back({name + " with one more dim",
                         [name](Call& c) {
                             Call::Tensor& tensor = c.tensor(name);
@@ -57,7 +57,8 @@ void expect_common_refusals(const std::function<Call()>& good, const Traits& tra
             rows.push_back({name + " overlaps itself",
                             [name](Call& c) {
                                 Call::Tensor& tensor = c.tensor(name);
-                                const auto longest = std::max_element(tensor.values.shape.begin(), tensor.values.shape.end());
+                                const auto longest =
+                                    std::max_element(tensor.values.shape.begin(), tensor.values.shape.end());
                                 tensor.layout.stride[static_cast<size_t>(longest - tensor.values.shape.begin())] = 0;
                             },
                             name});
@@ -117,7 +118,8 @@ void expect_same_bits(const std::function<Call()>& call) {
 }
 
 void expect_products(const std::function<Call()>& good, const std::vector<std::string>& supported) {
-    for (const std::string soc : {"Ascend910B1", "Ascend910B4", "Ascend910_9392", "Ascend910_9589", "Ascend310P3", "Ascend910A"}) {
+    for (const std::string soc :
+         {"Ascend910B1", "Ascend910B4", "Ascend910_9392", "Ascend910_9589", "Ascend310P3", "Ascend910A"}) {
         const Option name("soc_name", soc);
         const bool listed = std::any_of(supported.begin(), supported.end(), [&](const std::string& prefix) {
             return soc.compare(0, prefix.size(), prefix) == 0;

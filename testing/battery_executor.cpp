@@ -41,7 +41,9 @@ class Rules {
     }
 
   private:
-    int launch(Prepared& p, const Workspace& w, aclrtStream on) { return gradusLaunch(w.address, p.size, p.executor, on); }
+    int launch(Prepared& p, const Workspace& w, aclrtStream on) {
+        return gradusLaunch(w.address, p.size, p.executor, on);
+    }
 
     void expect_results(Prepared& p, const Call& call, const Call::Results& want, const std::string& what) {
         EXPECT_EQ(aclrtSynchronizeStream(stream()), 0);
@@ -118,8 +120,10 @@ class Rules {
             if (!p.placed[i]) continue;
             aclTensor* handle = p.placed[i]->handle;
             void* address = q.placed[i]->address();
-            if (other.tensors[i].output) EXPECT_EQ(aclSetOutputTensorAddr(p.executor, out++, handle, address), 0);
-            else EXPECT_EQ(aclSetInputTensorAddr(p.executor, in++, handle, address), 0);
+            if (other.tensors[i].output)
+                EXPECT_EQ(aclSetOutputTensorAddr(p.executor, out++, handle, address), 0);
+            else
+                EXPECT_EQ(aclSetInputTensorAddr(p.executor, in++, handle, address), 0);
         }
         EXPECT_EQ(launch(p, w, stream()), 0) << take_message();
         expect_results(q, other, fresh, "new addresses");
@@ -185,11 +189,15 @@ class Rules {
                 if (!p.placed[i] || !p.placed[o]) continue;
                 const Workspace w(p.size);
                 void* shared = nullptr;
-                const auto storage = [&](size_t k) { return call_.tensors[k].layout.storage * call_.tensors[k].values.item(); };
+                const auto storage = [&](size_t k) {
+                    return call_.tensors[k].layout.storage * call_.tensors[k].values.item();
+                };
                 const auto bytes = static_cast<size_t>(storage(i) + storage(o)) + 64;
                 EXPECT_EQ(aclrtMalloc(&shared, bytes, ACL_MEM_MALLOC_HUGE_FIRST), 0);
                 EXPECT_EQ(aclSetRawTensorAddr(p.placed[i]->handle, shared), 0);
-                EXPECT_EQ(aclSetRawTensorAddr(p.placed[o]->handle, static_cast<std::byte*>(shared) + call_.tensors[i].values.item()), 0);
+                EXPECT_EQ(aclSetRawTensorAddr(p.placed[o]->handle,
+                                              static_cast<std::byte*>(shared) + call_.tensors[i].values.item()),
+                          0);
                 EXPECT_EQ(launch(p, w, stream()), 161002)
                     << call_.tensors[o].name << " one element into " << call_.tensors[i].name;
                 EXPECT_NE(take_message().find("overlaps"), std::string::npos);

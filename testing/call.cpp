@@ -144,7 +144,8 @@ Call::Results Call::run() {
     if (scratch != nullptr) {
         std::vector<std::byte> tail(kGuard);
         EXPECT_EQ(aclrtMemcpy(tail.data(), kGuard, scratch + workspace, kGuard, ACL_MEMCPY_DEVICE_TO_HOST), 0);
-        EXPECT_EQ(tail, std::vector<std::byte>(kGuard, kPoison)) << op << ": wrote behind its workspace of " << workspace;
+        EXPECT_EQ(tail, std::vector<std::byte>(kGuard, kPoison))
+            << op << ": wrote behind its workspace of " << workspace;
         EXPECT_EQ(aclrtFree(scratch), 0);
     }
     Results results;

@@ -88,10 +88,10 @@ class Call {
     std::string op;
     std::vector<Tensor> tensors;
     Memory memory = Memory::device;
-    int64_t shift = 0;             // elements that every tensor is moved by, for alignment
-    bool destroy_early = false;    // tensors go before the stream is synchronised
+    int64_t shift = 0;           // elements that every tensor is moved by, for alignment
+    bool destroy_early = false;  // tensors go before the stream is synchronised
     std::optional<int64_t> max_workspace;
-    uint64_t workspace = 0;        // of the last run
+    uint64_t workspace = 0;  // of the last run
 
   private:
     friend class Prepared;

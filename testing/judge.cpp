@@ -28,7 +28,8 @@ double ulp32(double x) { return 2 * kU * std::fabs(x) + 0x1p-149; }
 double ulp(double x, aclDataType type) {
     const Grid g = grid(type);
     if (!std::isfinite(x)) x = top(type);
-    const int exponent = x == 0 ? g.least_exponent : std::max(std::ilogb(std::min(std::fabs(x), top(type))), g.least_exponent);
+    const int exponent =
+        x == 0 ? g.least_exponent : std::max(std::ilogb(std::min(std::fabs(x), top(type))), g.least_exponent);
     return std::ldexp(1.0, exponent - (g.digits - 1));
 }
 
@@ -40,7 +41,8 @@ double rounded(double x, aclDataType type) {
 
 double sum_factor(double n) { return (8 + std::log2(std::max(n, 1.0))) * kU; }
 
-std::string judge(const Array& got, const std::vector<double>& want, const std::vector<double>& slack, Promise promise) {
+std::string judge(const Array& got, const std::vector<double>& want, const std::vector<double>& slack,
+                  Promise promise) {
     const double limit = top(got.type);
     int64_t bad = 0, worst = -1;
     double worst_ratio = -1, worst_bound = 0;
@@ -48,12 +50,16 @@ std::string judge(const Array& got, const std::vector<double>& want, const std::
         const auto k = static_cast<size_t>(i);
         const double g = got.at(i), w = want[k];
         double centre = w, bound = slack[k];
-        if (promise == Promise::summed) bound += 0.5 * ulp(std::fabs(w) + slack[k], got.type);
-        else if (got.type != ACL_FLOAT) centre = rounded(w, got.type), bound += ulp(centre, got.type);
+        if (promise == Promise::summed)
+            bound += 0.5 * ulp(std::fabs(w) + slack[k], got.type);
+        else if (got.type != ACL_FLOAT)
+            centre = rounded(w, got.type), bound += ulp(centre, got.type);
         const double error = std::fabs(clamp_finite(g, limit) - clamp_finite(centre, limit));
         bool ok = error <= bound;
-        if (std::isnan(w)) ok = std::isnan(g);
-        else if (std::isinf(w)) ok = g == w;
+        if (std::isnan(w))
+            ok = std::isnan(g);
+        else if (std::isinf(w))
+            ok = g == w;
         if (ok) continue;
         ++bad;
         const double ratio = std::isfinite(error / bound) ? error / bound : HUGE_VAL;

@@ -33,7 +33,7 @@ std::string judge_by_cann(const Array& got, const std::vector<double>& want, Pro
 
 // Mistakes a kernel could make, for tests that show the judge sees them.
 enum class Fault { sign, one_off, missing_tail, truncation, bf16_inside, stale_row };
-inline constexpr Fault kFaults[] = {Fault::sign,        Fault::one_off,     Fault::missing_tail,
+inline constexpr Fault kFaults[] = {Fault::sign,       Fault::one_off,     Fault::missing_tail,
                                     Fault::truncation, Fault::bf16_inside, Fault::stale_row};
 const char* fault_name(Fault fault);
 // The reference with the fault in it, in the result's dtype.

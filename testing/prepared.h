@@ -37,12 +37,15 @@ class Placed {
   public:
     Placed(const Call::Tensor& from, Memory memory, int64_t shift) : tensor_(from) {
         const int64_t item = from.values.item();
-        front_ = memory == Memory::device ? kGuard + shift * item : memory == Memory::page_end ? kGuard + shift * item : 0;
+        front_ = memory == Memory::device     ? kGuard + shift * item
+                 : memory == Memory::page_end ? kGuard + shift * item
+                                              : 0;
         const int64_t back = memory == Memory::page_end ? 0 : kGuard;
         image_.assign(static_cast<size_t>(front_ + from.layout.storage * item + back), kPoison);
         each_element(from.values.shape, from.layout, [&](int64_t i, int64_t at) {
             if (!from.output)
-                std::memcpy(image_.data() + front_ + at * item, from.values.bytes.data() + i * item, static_cast<size_t>(item));
+                std::memcpy(image_.data() + front_ + at * item, from.values.bytes.data() + i * item,
+                            static_cast<size_t>(item));
         });
         if (memory == Memory::device) {
             EXPECT_EQ(aclrtMalloc(&device_, image_.size(), ACL_MEM_MALLOC_HUGE_FIRST), 0) << take_message();
@@ -51,11 +54,12 @@ class Placed {
             pages_ = std::make_unique<GuardedPages>(image_.size(), memory == Memory::page_end);
             base_ = pages_->data();
         }
-        EXPECT_EQ(aclrtMemcpy(base_, image_.size(), image_.data(), image_.size(), ACL_MEMCPY_HOST_TO_DEVICE), 0) << take_message();
+        EXPECT_EQ(aclrtMemcpy(base_, image_.size(), image_.data(), image_.size(), ACL_MEMCPY_HOST_TO_DEVICE), 0)
+            << take_message();
         const std::vector<int64_t> storage = from.storage_dims.value_or(std::vector<int64_t>{from.layout.storage});
-        handle = aclCreateTensor(from.values.shape.data(), from.values.shape.size(), from.type.value_or(from.values.type),
-                                 from.layout.stride.data(), from.layout.offset, from.format, storage.data(), storage.size(),
-                                 base_ + front_);
+        handle = aclCreateTensor(from.values.shape.data(), from.values.shape.size(),
+                                 from.type.value_or(from.values.type), from.layout.stride.data(), from.layout.offset,
+                                 from.format, storage.data(), storage.size(), base_ + front_);
     }
     ~Placed() {
         destroy();
@@ -72,14 +76,16 @@ class Placed {
     // Reads the storage back and judges what is not the operator's: everything for an input, the padding for an output.
     Array collect(const std::string& op) {
         std::vector<std::byte> now(image_.size());
-        EXPECT_EQ(aclrtMemcpy(now.data(), now.size(), base_, now.size(), ACL_MEMCPY_DEVICE_TO_HOST), 0) << take_message();
+        EXPECT_EQ(aclrtMemcpy(now.data(), now.size(), base_, now.size(), ACL_MEMCPY_DEVICE_TO_HOST), 0)
+            << take_message();
         const int64_t item = tensor_.values.item();
         Array result(tensor_.values.type, tensor_.values.shape);
         std::vector<std::byte> expected = image_;
         each_element(result.shape, tensor_.layout, [&](int64_t i, int64_t at) {
             std::memcpy(result.bytes.data() + i * item, now.data() + front_ + at * item, static_cast<size_t>(item));
             if (tensor_.output)
-                std::memcpy(expected.data() + front_ + at * item, now.data() + front_ + at * item, static_cast<size_t>(item));
+                std::memcpy(expected.data() + front_ + at * item, now.data() + front_ + at * item,
+                            static_cast<size_t>(item));
         });
         const auto [at, other] = std::mismatch(now.begin(), now.end(), expected.begin());
         EXPECT_TRUE(at == now.end()) << op << (tensor_.output ? ": wrote outside the view of " : ": changed the input ")
@@ -129,9 +135,12 @@ class Prepared {
                 arg.value.array = arrays_.back();
             }
             // the last one given counts, so that a test can change an attribute of a good call
-            const auto same = std::find_if(args_.begin(), args_.end(), [&](const gradusArg& a) { return attribute.name == a.name; });
-            if (same != args_.end()) *same = arg;
-            else args_.push_back(arg);
+            const auto same =
+                std::find_if(args_.begin(), args_.end(), [&](const gradusArg& a) { return attribute.name == a.name; });
+            if (same != args_.end())
+                *same = arg;
+            else
+                args_.push_back(arg);
         }
         take_message();
         code = gradusPrepare(call.op.c_str(), args_.data(), args_.size(), &size, &executor);

@@ -131,7 +131,8 @@ template <typename T>
 aclnnStatus array_size(const char* function, const void* handle, uint64_t* size) {
     if (handle == nullptr || size == nullptr) return null_argument(function, handle == nullptr ? "array" : "size");
     const auto array = Arrays::instance().find(handle);
-    if (!array || !std::holds_alternative<std::vector<T>>(array->values)) return not_alive(function, "array of that type");
+    if (!array || !std::holds_alternative<std::vector<T>>(array->values))
+        return not_alive(function, "array of that type");
     *size = std::get<std::vector<T>>(array->values).size();
     return ACLNN_SUCCESS;
 }
@@ -157,8 +158,10 @@ aclnnStatus destroy_list(const char* function, const void* handle, bool of_tenso
     const auto list = Lists::instance().take(handle);
     if (!list) return not_alive(function, "list");
     for (const void* member : list->members) {
-        if (of_tensors) Tensors::instance().take(member);
-        else Scalars::instance().take(member);
+        if (of_tensors)
+            Tensors::instance().take(member);
+        else
+            Scalars::instance().take(member);
     }
     return ACLNN_SUCCESS;
 }
@@ -180,8 +183,8 @@ aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDat
                            void* tensorData) {
     return create<aclTensor>("aclCreateTensor", [&]() -> void* {
         std::shared_ptr<Tensor> tensor;
-        const Status status = make_tensor({viewDims, viewDimsNum, dataType, stride, offset, format, storageDims,
-                                           storageDimsNum, tensorData}, tensor);
+        const Status status = make_tensor(
+            {viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData}, tensor);
         if (report("aclCreateTensor", status) != 0) return nullptr;
         return Tensors::instance().add(std::move(tensor));
     });
@@ -193,8 +196,8 @@ aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims, uint64_t v
     if (tensor == nullptr) return null_argument("aclInitTensor", "tensor");
     try {
         std::shared_ptr<Tensor> fresh;
-        const Status status = make_tensor({viewDims, viewDimsNum, dataType, stride, offset, format, storageDims,
-                                           storageDimsNum, tensorData}, fresh);
+        const Status status = make_tensor(
+            {viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData}, fresh);
         if (!status.ok()) return report("aclInitTensor", status);
         if (!Tensors::instance().replace(tensor, std::move(fresh))) return not_alive("aclInitTensor", "aclTensor");
         return ACLNN_SUCCESS;
@@ -203,7 +206,9 @@ aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims, uint64_t v
     }
 }
 
-aclnnStatus aclDestroyTensor(const aclTensor* tensor) { return destroy<Tensors>("aclDestroyTensor", "aclTensor", tensor); }
+aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
+    return destroy<Tensors>("aclDestroyTensor", "aclTensor", tensor);
+}
 
 aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum) {
     return get_dims("aclGetViewShape", tensor, viewDims, viewDimsNum, [&](const Tensor& t) {
@@ -213,13 +218,15 @@ aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_
 
 aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims, uint64_t* storageDimsNum) {
     return get_dims("aclGetStorageShape", tensor, storageDims, storageDimsNum, [&](const Tensor& t) {
-        return copy_out(t.storage_dims.data(), t.storage_dims.size(), storageDims, storageDimsNum, "aclGetStorageShape");
+        return copy_out(t.storage_dims.data(), t.storage_dims.size(), storageDims, storageDimsNum,
+                        "aclGetStorageShape");
     });
 }
 
 aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** strides, uint64_t* stridesNum) {
     return get_dims("aclGetViewStrides", tensor, strides, stridesNum, [&](const Tensor& t) {
-        return copy_out(t.view.stride.data(), static_cast<size_t>(t.view.rank), strides, stridesNum, "aclGetViewStrides");
+        return copy_out(t.view.stride.data(), static_cast<size_t>(t.view.rank), strides, stridesNum,
+                        "aclGetViewStrides");
     });
 }
 
@@ -232,7 +239,8 @@ aclnnStatus aclGetFormat(const aclTensor* tensor, aclFormat* format) {
 }
 
 aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType) {
-    return get_one("aclGetDataType", tensor, dataType, [](const Tensor& t) { return static_cast<aclDataType>(t.view.dtype); });
+    return get_one("aclGetDataType", tensor, dataType,
+                   [](const Tensor& t) { return static_cast<aclDataType>(t.view.dtype); });
 }
 
 aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr) {
@@ -262,7 +270,9 @@ aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
     });
 }
 
-aclnnStatus aclDestroyScalar(const aclScalar* scalar) { return destroy<Scalars>("aclDestroyScalar", "aclScalar", scalar); }
+aclnnStatus aclDestroyScalar(const aclScalar* scalar) {
+    return destroy<Scalars>("aclDestroyScalar", "aclScalar", scalar);
+}
 
 aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size) {
     return create_array<aclIntArray>("aclCreateIntArray", value, size);
@@ -274,7 +284,9 @@ aclBoolArray* aclCreateBoolArray(const bool* value, uint64_t size) {
     return create_array<aclBoolArray>("aclCreateBoolArray", value, size);
 }
 
-aclnnStatus aclDestroyIntArray(const aclIntArray* array) { return destroy<Arrays>("aclDestroyIntArray", "aclIntArray", array); }
+aclnnStatus aclDestroyIntArray(const aclIntArray* array) {
+    return destroy<Arrays>("aclDestroyIntArray", "aclIntArray", array);
+}
 aclnnStatus aclDestroyFloatArray(const aclFloatArray* array) {
     return destroy<Arrays>("aclDestroyFloatArray", "aclFloatArray", array);
 }
@@ -299,7 +311,9 @@ aclScalarList* aclCreateScalarList(const aclScalar* const* value, uint64_t size)
     return create_list<aclScalarList>("aclCreateScalarList", value, size, false);
 }
 aclnnStatus aclDestroyTensorList(const aclTensorList* list) { return destroy_list("aclDestroyTensorList", list, true); }
-aclnnStatus aclDestroyScalarList(const aclScalarList* list) { return destroy_list("aclDestroyScalarList", list, false); }
+aclnnStatus aclDestroyScalarList(const aclScalarList* list) {
+    return destroy_list("aclDestroyScalarList", list, false);
+}
 aclnnStatus aclGetTensorListSize(const aclTensorList* list, uint64_t* size) {
     return list_size("aclGetTensorListSize", list, size, true);
 }

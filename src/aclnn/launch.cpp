@@ -1,5 +1,7 @@
 // Phase two: what only the final addresses can tell, then the stream takes over.
+#include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <new>
 
 #include "aclnn/executor.h"
@@ -47,14 +49,19 @@ Status check_address(const Executor& executor, size_t i, LaunchTask& task) {
     return {};
 }
 
-// An output may share bytes with no other tensor, except that it may be exactly the input its argument names.
+bool may_be(const Argument& output, const Argument& input) {
+    return std::any_of(output.in_place.begin(), output.in_place.end(),
+                       [&](const char* name) { return name != nullptr && std::strcmp(name, input.name) == 0; });
+}
+
+// An output may share bytes with no other tensor, except that it may be exactly an input its argument names.
 Status check_overlap(const Executor& executor, size_t out, const LaunchTask& task) {
     const Argument& argument = executor.op->arguments[out];
     for (size_t i = 0; i < executor.slots.size(); ++i) {
         const Argument& other = executor.op->arguments[i];
         if (i == out || !executor.slots[i].tensor) continue;
         const TensorView &a = executor.slots[out].view, &b = executor.slots[i].view;
-        if (task.address[i] == task.address[out] && a == b && std::string(argument.in_place) == other.name) continue;
+        if (task.address[i] == task.address[out] && a == b && may_be(argument, other)) continue;
         if (overlaps(a, b, task.address[i] - task.address[out]))
             return invalid(argument.name, "overlaps ", other.name, " in memory");
     }

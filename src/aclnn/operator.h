@@ -1,6 +1,7 @@
 // An operator written down once: the C functions, the call by name, the checks and the catalogue all read this.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -49,7 +50,7 @@ struct Argument {
     const char* shape = "";     // in words over named sizes
     const char* allowed = "";   // values an attribute may have, in words
     const char* limits = "";    // what GRADUS_LIMITS=off lifts, in words
-    const char* in_place = "";  // the input this output may be exactly
+    std::array<const char*, 2> in_place = {};  // the inputs this output may be exactly
     std::optional<Value> preset = std::nullopt;
 
     bool is_tensor() const { return kind == GRADUS_TENSOR; }
@@ -60,7 +61,7 @@ constexpr Argument input(const char* name, std::span<const DType> dtypes, const 
             .limits = limits};
 }
 constexpr Argument output(const char* name, std::span<const DType> dtypes, const char* shape, const char* limits = "",
-                          const char* in_place = "") {
+                          std::array<const char*, 2> in_place = {}) {
     return {.name = name, .kind = GRADUS_TENSOR, .direction = Direction::output, .dtypes = dtypes, .shape = shape,
             .limits = limits, .in_place = in_place};
 }

@@ -35,7 +35,8 @@ class Preparation {
         const Result<Config> config = gradus::config();
         if (!config.ok()) return {ACLNN_ERR_PARAM_INVALID, config.status().message()};
         if (std::string path; foreign_cann(path))
-            return {ACLNN_ERR_INNER, concat("a real CANN is loaded in this process (", path, "); use one or the other")};
+            return {ACLNN_ERR_INNER,
+                    concat("a real CANN is loaded in this process (", path, "); use one or the other")};
         Call call(values_, *config);
         if (config->limits) GRADUS_TRY(check_product(config->soc_name));
         GRADUS_TRY(resolve(call));
@@ -44,8 +45,7 @@ class Preparation {
         GRADUS_TRY(op_.check(call));
 
         Planned planned = op_.plan(call);
-        if (planned.scratch.overflow())
-            return {ACLNN_ERR_RUNTIME_ERROR, "the workspace would exceed 2^63 bytes"};
+        if (planned.scratch.overflow()) return {ACLNN_ERR_RUNTIME_ERROR, "the workspace would exceed 2^63 bytes"};
         const auto bytes = static_cast<uint64_t>(planned.scratch.bytes());
         *executor = static_cast<aclOpExecutor*>(Executors::instance().add(make_executor(call, std::move(planned))));
         *workspace_size = bytes;
@@ -58,7 +58,8 @@ class Preparation {
     Status check_nulls(const uint64_t* workspace_size, aclOpExecutor* const* executor) const {
         for (size_t i = 0; i < values_.size(); ++i) {
             const Argument& argument = op_.arguments[i];
-            const bool pointer = argument.is_tensor() || argument.kind == GRADUS_INT_ARRAY || argument.kind == GRADUS_STRING;
+            const bool pointer =
+                argument.is_tensor() || argument.kind == GRADUS_INT_ARRAY || argument.kind == GRADUS_STRING;
             if (pointer && !argument.optional && values_[i].tensor == nullptr) return null(argument.name);
         }
         if (workspace_size == nullptr) return null("workspaceSize");
@@ -106,7 +107,8 @@ class Preparation {
 
     Status check_format(const char* argument, aclFormat format) const {
         switch (format) {
-            case ACL_FORMAT_ND: return {};
+            case ACL_FORMAT_ND:
+                return {};
             case ACL_FORMAT_NCHW:
             case ACL_FORMAT_NHWC:
             case ACL_FORMAT_HWCN:
@@ -116,7 +118,8 @@ class Preparation {
             case ACL_FORMAT_NCL:
                 if (op_.takes_labels) return {};
                 [[fallthrough]];
-            default: return invalid(argument, "format ", static_cast<int>(format), ", expected ND (2)");
+            default:
+                return invalid(argument, "format ", static_cast<int>(format), ", expected ND (2)");
         }
     }
 

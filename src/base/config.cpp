@@ -60,16 +60,25 @@ std::string cpu_isa_names() {
 }
 
 constexpr std::array<Option, kOptions> kTable = {{
-    {"limits", "GRADUS_LIMITS", [](const std::string& s, int& v) { return parse_word(s, {"on", "off"}, v); },
+    {"limits", "GRADUS_LIMITS",
+     [](const std::string& s, int& v) {
+         return parse_word(s, {"on", "off"}, v);
+     },
      [] { return std::string("on or off"); }},
-    {"precision", "GRADUS_PRECISION", [](const std::string& s, int& v) { return parse_word(s, {"fast", "golden"}, v); },
+    {"precision", "GRADUS_PRECISION",
+     [](const std::string& s, int& v) {
+         return parse_word(s, {"fast", "golden"}, v);
+     },
      [] { return std::string("fast or golden"); }},
     {"num_threads", "GRADUS_NUM_THREADS", [](const std::string& s, int& v) { return parse_int(s, 1, kMostThreads, v); },
      [] { return concat("a number from 1 to ", kMostThreads); }},
     {"max_isa", "GRADUS_MAX_ISA", parse_isa, cpu_isa_names},
     {"soc_name", "GRADUS_SOC_NAME", [](const std::string& s, int&) { return !s.empty(); },
      [] { return std::string("the name of a product, such as Ascend910B1"); }},
-    {"log", "GRADUS_LOG", [](const std::string& s, int& v) { return parse_word(s, {"off", "error", "info", "trace"}, v); },
+    {"log", "GRADUS_LOG",
+     [](const std::string& s, int& v) {
+         return parse_word(s, {"off", "error", "info", "trace"}, v);
+     },
      [] { return std::string("off, error, info or trace"); }},
 }};
 

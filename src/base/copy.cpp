@@ -10,51 +10,51 @@
 namespace gradus {
 namespace {
 
-constexpr int64_t kColumnGroup = 64;  // lines that the first level of cache surely holds
-
 // memcpy of a constant size is one move, and asks nothing of alignment.
 template <size_t kItem>
-void gather_items(std::byte* dense, const std::byte* strided, int64_t step, int64_t count) noexcept {
+void move_items(std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step, int64_t count) noexcept {
     for (int64_t i = 0; i < count; ++i)
-        std::memcpy(dense + i * int64_t{kItem}, strided + i * step * int64_t{kItem}, kItem);
+        std::memcpy(to + i * to_step * int64_t{kItem}, from + i * from_step * int64_t{kItem}, kItem);
 }
 
-template <size_t kItem>
-void scatter_items(std::byte* strided, int64_t step, const std::byte* dense, int64_t count) noexcept {
-    for (int64_t i = 0; i < count; ++i)
-        std::memcpy(strided + i * step * int64_t{kItem}, dense + i * int64_t{kItem}, kItem);
+void move_strided(std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step, int64_t count, int64_t item) noexcept {
+    if (item == 1) move_items<1>(to, to_step, from, from_step, count);
+    else if (item == 2) move_items<2>(to, to_step, from, from_step, count);
+    else if (item == 4) move_items<4>(to, to_step, from, from_step, count);
+    else move_items<8>(to, to_step, from, from_step, count);
+}
+
+// Lines of elements as the copy walks them: rows, or columns where those are closer together.
+struct Lines {
+    int64_t lines, length, strided_line, strided_step, dense_line, dense_step;
+};
+Lines lines_of(const RowCopy& c) {
+    if (c.strided_step <= c.strided_row) return {c.rows, c.count, c.strided_row, c.strided_step, c.dense_row, 1};
+    return {c.count, c.rows, c.strided_step, c.strided_row, 1, c.dense_row};
 }
 
 }  // namespace
 
 void gather(std::byte* dense, const std::byte* strided, int64_t step, int64_t count, int64_t item) noexcept {
-    if (item == 1) gather_items<1>(dense, strided, step, count);
-    else if (item == 2) gather_items<2>(dense, strided, step, count);
-    else if (item == 4) gather_items<4>(dense, strided, step, count);
-    else gather_items<8>(dense, strided, step, count);
+    move_strided(dense, 1, strided, step, count, item);
 }
 
 void scatter(std::byte* strided, int64_t step, const std::byte* dense, int64_t count, int64_t item) noexcept {
-    if (item == 1) scatter_items<1>(strided, step, dense, count);
-    else if (item == 2) scatter_items<2>(strided, step, dense, count);
-    else if (item == 4) scatter_items<4>(strided, step, dense, count);
-    else scatter_items<8>(strided, step, dense, count);
+    move_strided(strided, step, dense, 1, count, item);
 }
 
-void gather_matrix(std::byte* dense, int64_t dense_pitch, const Strided& from, int64_t rows, int64_t columns,
-                   int64_t item) noexcept {
-    for (int64_t begin = 0; begin < columns; begin += kColumnGroup)
-        for (int64_t row = 0; row < rows; ++row)
-            gather(dense + (row * dense_pitch + begin) * item, from.at + (row * from.pitch + begin * from.step) * item,
-                   from.step, std::min(kColumnGroup, columns - begin), item);
+void gather_rows(std::byte* dense, const std::byte* strided, const RowCopy& copy) noexcept {
+    const Lines l = lines_of(copy);
+    for (int64_t i = 0; i < l.lines; ++i)
+        move_strided(dense + i * l.dense_line * copy.item, l.dense_step, strided + i * l.strided_line * copy.item,
+                     l.strided_step, l.length, copy.item);
 }
 
-void scatter_matrix(const Strided& to, const std::byte* dense, int64_t dense_pitch, int64_t rows, int64_t columns,
-                    int64_t item) noexcept {
-    for (int64_t begin = 0; begin < columns; begin += kColumnGroup)
-        for (int64_t row = 0; row < rows; ++row)
-            scatter(to.at + (row * to.pitch + begin * to.step) * item, to.step,
-                    dense + (row * dense_pitch + begin) * item, std::min(kColumnGroup, columns - begin), item);
+void scatter_rows(std::byte* strided, const std::byte* dense, const RowCopy& copy) noexcept {
+    const Lines l = lines_of(copy);
+    for (int64_t i = 0; i < l.lines; ++i)
+        move_strided(strided + i * l.strided_line * copy.item, l.strided_step, dense + i * l.dense_line * copy.item,
+                     l.dense_step, l.length, copy.item);
 }
 
 #if defined(__x86_64__)

@@ -10,16 +10,18 @@ namespace gradus {
 void gather(std::byte* dense, const std::byte* strided, int64_t step, int64_t count, int64_t item) noexcept;
 void scatter(std::byte* strided, int64_t step, const std::byte* dense, int64_t count, int64_t item) noexcept;
 
-// The same for a matrix: `step` from column to column and `pitch` from row to row, in elements. Columns go in groups, so
-// that a line which several rows share is still in the cache for the next row.
-struct Strided {
-    std::byte* at;
-    int64_t pitch, step;
+// The same for several rows at once; steps count elements. Where rows lie closer together than the elements of a row, a
+// cache line serves all rows that have a part in it.
+struct RowCopy {
+    int64_t rows, count, item;
+    int64_t dense_row;                  // from one dense row to the next
+    int64_t strided_row, strided_step;  // from row to row, and within one
 };
-void gather_matrix(std::byte* dense, int64_t dense_pitch, const Strided& from, int64_t rows, int64_t columns,
-                   int64_t item) noexcept;
-void scatter_matrix(const Strided& to, const std::byte* dense, int64_t dense_pitch, int64_t rows, int64_t columns,
-                    int64_t item) noexcept;
+void gather_rows(std::byte* dense, const std::byte* strided, const RowCopy& copy) noexcept;
+void scatter_rows(std::byte* strided, const std::byte* dense, const RowCopy& copy) noexcept;
+
+// Results larger than this are written past the cache; below, the next operator wants to find them there.
+inline constexpr int64_t kStreamingBytes = 32 << 20;
 
 // Like memcpy, past the cache: for results larger than it, 1.4 to 1.9 times faster, since no line is read to be written.
 // Any alignment; fenced by stream_fence() before other threads may look.

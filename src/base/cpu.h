@@ -10,7 +10,7 @@ namespace gradus {
 enum class Isa { scalar, neon, sve, avx2, avx512, avx512_bf16, amx };
 
 const char* isa_name(Isa isa);
-bool cpu_has(Isa isa);       // found once; AMX includes the kernel's permission for this process
+bool cpu_has(Isa isa);  // found once; AMX includes the kernel's permission for this process
 Isa cpu_best_isa();
 std::vector<Isa> cpu_isas();  // those this CPU has, ascending
 

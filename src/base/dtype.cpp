@@ -38,20 +38,34 @@ int64_t dtype_size(DType dtype) {
 
 std::string dtype_name(DType dtype) {
     switch (static_cast<int>(dtype)) {
-        case ACL_FLOAT: return "f32";
-        case ACL_FLOAT16: return "f16";
-        case ACL_BF16: return "bf16";
-        case ACL_DOUBLE: return "f64";
-        case ACL_INT8: return "int8";
-        case ACL_INT16: return "int16";
-        case ACL_INT32: return "int32";
-        case ACL_INT64: return "int64";
-        case ACL_UINT8: return "uint8";
-        case ACL_UINT16: return "uint16";
-        case ACL_UINT32: return "uint32";
-        case ACL_UINT64: return "uint64";
-        case ACL_BOOL: return "bool";
-        default: return concat("number ", static_cast<int>(dtype));
+        case ACL_FLOAT:
+            return "f32";
+        case ACL_FLOAT16:
+            return "f16";
+        case ACL_BF16:
+            return "bf16";
+        case ACL_DOUBLE:
+            return "f64";
+        case ACL_INT8:
+            return "int8";
+        case ACL_INT16:
+            return "int16";
+        case ACL_INT32:
+            return "int32";
+        case ACL_INT64:
+            return "int64";
+        case ACL_UINT8:
+            return "uint8";
+        case ACL_UINT16:
+            return "uint16";
+        case ACL_UINT32:
+            return "uint32";
+        case ACL_UINT64:
+            return "uint64";
+        case ACL_BOOL:
+            return "bool";
+        default:
+            return concat("number ", static_cast<int>(dtype));
     }
 }
 

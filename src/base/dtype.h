@@ -67,8 +67,7 @@ double round_to_grid(double x) {
     if (!std::isfinite(x) || x == 0) return x;
     const int unit = std::max(std::ilogb(x), kMinExponent) - (kDigits - 1);
     const double rounded = std::ldexp(std::nearbyint(std::ldexp(x, -unit)), unit);
-    return std::fabs(rounded) < std::ldexp(1.0, kMaxExponent + 1) ? rounded
-                                                                  : std::copysign(HUGE_VAL, x);
+    return std::fabs(rounded) < std::ldexp(1.0, kMaxExponent + 1) ? rounded : std::copysign(HUGE_VAL, x);
 }
 
 template <typename T>

@@ -32,13 +32,20 @@ class Checker {
     bool value(int depth) {
         space();
         switch (peek()) {
-            case '{': return depth < kDeepest && sequence('{', '}', depth, true);
-            case '[': return depth < kDeepest && sequence('[', ']', depth, false);
-            case '"': return string();
-            case 't': return word("true");
-            case 'f': return word("false");
-            case 'n': return word("null");
-            default: return number();
+            case '{':
+                return depth < kDeepest && sequence('{', '}', depth, true);
+            case '[':
+                return depth < kDeepest && sequence('[', ']', depth, false);
+            case '"':
+                return string();
+            case 't':
+                return word("true");
+            case 'f':
+                return word("false");
+            case 'n':
+                return word("null");
+            default:
+                return number();
         }
     }
 
@@ -63,8 +70,10 @@ class Checker {
         if (!eat('"')) return false;
         while (at_ < text_.size() && peek() != '"') {
             if (static_cast<unsigned char>(peek()) < 0x20) return false;
-            if (!eat('\\')) ++at_;
-            else if (!escape()) return false;
+            if (!eat('\\'))
+                ++at_;
+            else if (!escape())
+                return false;
         }
         return eat('"');
     }

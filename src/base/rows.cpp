@@ -60,8 +60,10 @@ Rows rows_of(std::span<const RowOperand> operands) {
         const Dim& inner = dims[static_cast<size_t>(d)];
         bool follows = true;
         for (size_t k = 0; k < operands.size(); ++k) follows &= outer.stride[k] == inner.stride[k] * inner.size;
-        if (follows) outer = {outer.size * inner.size, inner.stride};
-        else dims[static_cast<size_t>(++merged)] = inner;
+        if (follows)
+            outer = {outer.size * inner.size, inner.stride};
+        else
+            dims[static_cast<size_t>(++merged)] = inner;
     }
     rank = rank == 0 ? 0 : merged + 1;
     if (rank == 0) dims[static_cast<size_t>(rank++)] = {1, {}};  // a single element
@@ -88,8 +90,8 @@ Rows rows_of(std::span<const RowOperand> operands) {
 Tiles tiles_of(const Rows& rows, bool streaming) {
     Tiles tiles{.rows = rows, .streaming = streaming};
     if (rows.count == 0) return tiles;
-    // Operands that run against the grain are gathered a stage at a time for many rows, so that the lines touched by one
-    // row are still in the cache for the next.
+    // Operands that run against the grain are gathered a stage at a time for many rows, so that the lines touched by
+    // one row are still in the cache for the next.
     tiles.tile_columns = std::min(rows.length, rows.all_dense() ? Tiles::kTileElements : Tiles::kStage);
     tiles.tile_rows = std::max<int64_t>(1, Tiles::kTileElements / tiles.tile_columns);
     tiles.column_tiles = (rows.length + tiles.tile_columns - 1) / tiles.tile_columns;

@@ -54,8 +54,8 @@ struct Tiles {
 };
 Tiles tiles_of(const Rows& rows, bool streaming);
 
-// Calls kernel(pointers, n) for dense pieces that together make up the tile. An operand that is not dense is copied to a
-// stack buffer and back; so is a streamed result, which leaves alignment to the copy.
+// Calls kernel(pointers, n) for dense pieces that together make up the tile. An operand that is not dense is copied to
+// a stack buffer and back; so is a streamed result, which leaves alignment to the copy.
 template <typename Kernel>
 void run_tile(const Tiles& tiles, int64_t tile, std::byte* const* address, const Kernel& kernel) noexcept {
     const Rows& rows = tiles.rows;
@@ -88,8 +88,10 @@ void run_tile(const Tiles& tiles, int64_t tile, std::byte* const* address, const
                 const size_t k = static_cast<size_t>(i);
                 const auto& operand = rows.operand[k];
                 if (!staged[k] || !operand.written) continue;
-                if (rows.dense(i)) copy_streaming(real[k], dense[k], n * operand.item);
-                else scatter(real[k], operand.step, dense[k], n, operand.item);
+                if (rows.dense(i))
+                    copy_streaming(real[k], dense[k], n * operand.item);
+                else
+                    scatter(real[k], operand.step, dense[k], n, operand.item);
             }
         }
     }

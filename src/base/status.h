@@ -40,8 +40,8 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
   public:
-    Result(T value) : value_(std::move(value)) {}                // NOLINT(google-explicit-constructor)
-    Result(Status status) : status_(std::move(status)) {}        // NOLINT(google-explicit-constructor)
+    Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+    Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
     bool ok() const { return value_.has_value(); }
     const Status& status() const { return status_; }
@@ -55,12 +55,13 @@ class [[nodiscard]] Result {
     Status status_;
 };
 
-#define GRADUS_TRY(expression)                                       \
-    do {                                                             \
+#define GRADUS_TRY(expression)                                                                        \
+    do {                                                                                              \
         if (::gradus::Status gradus_status = (expression); !gradus_status.ok()) return gradus_status; \
     } while (0)
 
-// The C boundary's end of an error: remembers "function: message" and the code for the calling thread, returns the code.
+// The C boundary's end of an error: remembers "function: message" and the code for the calling thread, returns the
+// code.
 int report(const char* function, const Status& status) noexcept;
 inline int report(const char* function, int code, const std::string& message) noexcept {
     return report(function, Status(code, message));

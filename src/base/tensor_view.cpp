@@ -9,8 +9,8 @@
 namespace gradus {
 namespace {
 
-// Addresses two elements can differ by are sums d·stride with |d| bounded: does any such sum hit the target? Depth first
-// from the largest stride; what the smaller ones can still reach prunes nearly everything.
+// Addresses two elements can differ by are sums d·stride with |d| bounded: does any such sum hit the target? Depth
+// first from the largest stride; what the smaller ones can still reach prunes nearly everything.
 class Difference {
   public:
     void add(int64_t stride, int64_t low, int64_t high) {
@@ -19,12 +19,15 @@ class Difference {
             if (term.stride != stride) continue;
             term.low += low;
             term.high += high;
+            merged_ = true;
             return;
         }
         terms_.push_back({stride, low, high});
     }
 
+    // `nonzero`: by another choice than all d = 0. Two dims of one stride can step against each other.
     bool reaches(int64_t target, bool nonzero) {
+        if (nonzero && merged_) return true;
         std::sort(terms_.begin(), terms_.end(), [](const Term& a, const Term& b) { return a.stride > b.stride; });
         reach_.assign(terms_.size() + 1, {0, 0});
         divisor_.assign(terms_.size() + 1, 0);
@@ -63,6 +66,7 @@ class Difference {
     static int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 
     std::vector<Term> terms_;
+    bool merged_ = false;
     std::vector<Range> reach_;
     std::vector<int64_t> divisor_;
     int budget_ = 100000;
@@ -114,7 +118,8 @@ Status check_extent(const TensorView& view) {
     int64_t count = 1, last = view.offset, bytes = 0;
     bool overflow = false;
     for (int d = 0; d < view.rank; ++d) {
-        if (view.of(d) < 0) return {ACLNN_ERR_PARAM_INVALID, concat("size ", view.of(d), " of dim ", d, ", expected 0 or more")};
+        if (view.of(d) < 0)
+            return {ACLNN_ERR_PARAM_INVALID, concat("size ", view.of(d), " of dim ", d, ", expected 0 or more")};
         if (view.step(d) < 0)
             return {ACLNN_ERR_PARAM_INVALID, concat("stride ", view.step(d), " of dim ", d, ", expected 0 or more")};
     }
@@ -126,11 +131,12 @@ Status check_extent(const TensorView& view) {
         overflow |= __builtin_add_overflow(last, reach, &last);
     }
     overflow |= last == INT64_MAX || __builtin_mul_overflow(last + 1, dtype_size(view.dtype), &bytes);
-    if (overflow) return {ACLNN_ERR_PARAM_INVALID, concat("shape ", shape_text(view), " with its strides exceeds 2^63 bytes")};
+    if (overflow)
+        return {ACLNN_ERR_PARAM_INVALID, concat("shape ", shape_text(view), " with its strides exceeds 2^63 bytes")};
     if (view.offset < 0 || (view.storage >= 0 && last >= view.storage))
         return {ACLNN_ERR_PARAM_INVALID,
-                concat("elements ", view.offset, " to ", last, " of the view ", shape_text(view), ", expected inside the ",
-                       view.storage, " elements of storageDims")};
+                concat("elements ", view.offset, " to ", last, " of the view ", shape_text(view),
+                       ", expected inside the ", view.storage, " elements of storageDims")};
     return {};
 }
 

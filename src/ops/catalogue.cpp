@@ -63,7 +63,12 @@ std::string argument_json(const Argument& argument) {
     add("shape", argument.shape);
     add("allowed", argument.allowed);
     add("limits", argument.limits);
-    add("in_place", argument.in_place);
+    if (argument.in_place[0] != nullptr) {
+        json += ", \"in_place\": [";
+        for (const char* name : argument.in_place)
+            if (name != nullptr) json += concat(name == argument.in_place[0] ? "" : ", ", quoted(name));
+        json += "]";
+    }
     if (argument.preset) json += concat(", \"default\": ", preset_json(*argument.preset));
     return json + "}";
 }

@@ -13,7 +13,8 @@ SysParams process_params;  // behind the process lock
 
 Result<std::optional<int64_t>*> param(SysParams& params, aclSysParamOpt opt) {
     if (opt < 0 || opt >= kSysParams)
-        return Status(ACL_ERROR_INVALID_PARAM, concat("opt: ", static_cast<int>(opt), ", expected 0 to ", kSysParams - 1));
+        return Status(ACL_ERROR_INVALID_PARAM,
+                      concat("opt: ", static_cast<int>(opt), ", expected 0 to ", kSysParams - 1));
     return &params[static_cast<size_t>(opt)];
 }
 
@@ -138,7 +139,8 @@ aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
         auto stored = get_param(current->context->sys_params, opt);
         if (!stored.ok()) return stored.status();
         if (!stored->has_value())
-            return {ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, concat("opt: ", static_cast<int>(opt), " was never set on this context")};
+            return {ACL_ERROR_RT_SYSPARAMOPT_NOT_SET,
+                    concat("opt: ", static_cast<int>(opt), " was never set on this context")};
         *value = **stored;
         return {};
     });

@@ -49,22 +49,28 @@ size_t aclDataTypeSize(aclDataType dataType) {
         case ACL_FLOAT4_E2M1:
         case ACL_FLOAT4_E1M2:
         case ACL_INT4:
-        case ACL_UINT1: return 1;
+        case ACL_UINT1:
+            return 1;
         case ACL_FLOAT16:
         case ACL_BF16:
         case ACL_INT16:
-        case ACL_UINT16: return 2;
+        case ACL_UINT16:
+            return 2;
         case ACL_FLOAT:
         case ACL_INT32:
         case ACL_UINT32:
-        case ACL_COMPLEX32: return 4;
+        case ACL_COMPLEX32:
+            return 4;
         case ACL_INT64:
         case ACL_UINT64:
         case ACL_DOUBLE:
-        case ACL_COMPLEX64: return 8;
-        case ACL_COMPLEX128: return 16;
+        case ACL_COMPLEX64:
+            return 8;
+        case ACL_COMPLEX128:
+            return 16;
         case ACL_STRING:
-        case ACL_DT_UNDEFINED: return 0;
+        case ACL_DT_UNDEFINED:
+            return 0;
     }
     return 0;
 }

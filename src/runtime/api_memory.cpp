@@ -20,8 +20,10 @@ bool is_huge_only(aclrtMemMallocPolicy policy) {
         case ACL_MEM_MALLOC_HUGE_ONLY:
         case ACL_MEM_MALLOC_HUGE_ONLY_P2P:
         case ACL_MEM_MALLOC_HUGE1G_ONLY:
-        case ACL_MEM_MALLOC_HUGE1G_ONLY_P2P: return true;
-        default: return false;
+        case ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
+            return true;
+        default:
+            return false;
     }
 }
 

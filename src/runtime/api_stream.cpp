@@ -18,7 +18,7 @@ Status synchronize(aclrtStream handle, int32_t timeout_ms) {
     if (code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)
         return {code, concat("stream: its work did not end within ", timeout_ms, " ms")};
     if (code == ACL_ERROR_RT_PARAM_INVALID && (*stream)->running_here())
-        return {code, "stream: called from a task of this very stream, which it would wait for"};
+        return {code, "stream: called from a callback of a stream that it would wait for"};
     return {code, code == ACL_ERROR_RT_AICPU_EXCEPTION ? "stream: a host function threw an exception"
                                                        : "stream: work that was queued failed"};
 }
@@ -107,7 +107,8 @@ aclError aclrtCreateEvent(aclrtEvent* event) {
 
 aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
     return guarded(__func__, [&] {
-        return create_event_with_flag(event, (flag & ACL_EVENT_SYNC) != 0 ? EventKind::flagged : EventKind::plain, flag);
+        return create_event_with_flag(event, (flag & ACL_EVENT_SYNC) != 0 ? EventKind::flagged : EventKind::plain,
+                                      flag);
     });
 }
 

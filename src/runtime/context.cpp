@@ -35,9 +35,8 @@ std::vector<aclrtStream> streams_of(aclrtContext context) {
 }
 
 // Waiting for a stream inside one of its own tasks would never end.
-Status check_not_inside(const Stream& stream, const char* what) {
-    if (!stream.running_here()) return {};
-    return {ACL_ERROR_RT_PARAM_INVALID, concat(what, ": called from a task of this very stream, which it would wait for")};
+Status inside(const char* what) {
+    return {ACL_ERROR_RT_PARAM_INVALID, concat(what, ": called from a callback of a stream that it would wait for")};
 }
 
 // The context is out of its registry already, so that no thread finds it to add streams.
@@ -47,12 +46,6 @@ void close_streams(aclrtContext context, bool force) {
             stream->close(force);
             forget_subscription(*stream);
         }
-}
-
-Status check_not_inside_any(aclrtContext context, const char* what) {
-    for (aclrtStream handle : streams_of(context))
-        if (const auto stream = Streams::instance().find(handle)) GRADUS_TRY(check_not_inside(*stream, what));
-    return {};
 }
 
 }  // namespace
@@ -74,7 +67,8 @@ std::shared_ptr<Stream> Context::default_stream(void* own_handle) {
 
 Result<CurrentContext> current_context() {
     if (current == nullptr)
-        return Status(ACL_ERROR_RT_CONTEXT_NULL, "the calling thread has no current context; aclrtSetDevice gives it one");
+        return Status(ACL_ERROR_RT_CONTEXT_NULL,
+                      "the calling thread has no current context; aclrtSetDevice gives it one");
     auto context = Contexts::instance().find(current);
     if (!context)
         return Status(ACL_ERROR_RT_CONTEXT_NULL, "the current context of the calling thread has been destroyed");
@@ -118,15 +112,11 @@ Status reset_device(int32_t device, bool force) {
     {
         const Lock lock = hold();
         if (d.count == 0)
-            return {ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, concat("deviceId: device ", device, " is not set on this process")};
+            return {ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
+                    concat("deviceId: device ", device, " is not set on this process")};
         if (d.count > 1 && !force) return --d.count, Status();
-        last = d.context;
-    }
-    GRADUS_TRY(check_not_inside_any(last, "deviceId"));
-    {
-        const Lock lock = hold();
-        if (d.context != last) return {};  // two resets at once: the other one does it
-        d = {};
+        if (Stream::running_here(d.context)) return inside("deviceId");
+        last = std::exchange(d, {}).context;
     }
     Contexts::instance().take(last);
     if (force) wait_for_device(device);  // all but what may never end
@@ -142,11 +132,13 @@ Result<aclrtContext> create_context(int32_t device) {
 
 Status destroy_context(aclrtContext handle) {
     const auto context = Contexts::instance().find(handle);
-    if (!context) return {ACL_ERROR_RT_CONTEXT_NULL, "context: not a live context (destroyed before, or not a context)"};
+    if (!context)
+        return {ACL_ERROR_RT_CONTEXT_NULL, "context: not a live context (destroyed before, or not a context)"};
     if (context->is_default())
-        return {ACL_ERROR_RT_PARAM_INVALID,
-                "context: the default context of a device, expected one of aclrtCreateContext; aclrtResetDevice ends it"};
-    GRADUS_TRY(check_not_inside_any(handle, "context"));
+        return {
+            ACL_ERROR_RT_PARAM_INVALID,
+            "context: the default context of a device, expected one of aclrtCreateContext; aclrtResetDevice ends it"};
+    if (Stream::running_here(handle)) return inside("context");
     if (!Contexts::instance().take(handle)) return {ACL_ERROR_RT_CONTEXT_NULL, "context: destroyed by another thread"};
     close_streams(handle, false);
     return {};
@@ -172,7 +164,7 @@ Status destroy_stream(aclrtStream handle, bool force) {
     if (!context.ok()) return context.status();
     if ((*stream)->context() != context->handle)
         return {ACL_ERROR_RT_STREAM_CONTEXT, "stream: belongs to another context than the current one of this thread"};
-    GRADUS_TRY(check_not_inside(**stream, "stream"));
+    if ((*stream)->running_here()) return inside("stream");
     if (!Streams::instance().take(handle)) return {ACL_ERROR_RT_INVALID_HANDLE, "stream: destroyed by another thread"};
     (*stream)->close(force);
     forget_subscription(**stream);

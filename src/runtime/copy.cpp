@@ -16,8 +16,8 @@
 namespace gradus {
 namespace {
 
-// Waking a thread costs about as much as moving 64 KiB; one core does not fill the memory bus above 1 MiB.
-constexpr size_t kSmall = size_t{64} << 10, kBlock = size_t{1} << 20;
+// Waking a thread costs about as much as moving 256 KiB; one core does not fill the memory bus above 1 MiB.
+constexpr size_t kSmall = size_t{256} << 10, kBlock = size_t{1} << 20;
 
 using Owner = std::shared_ptr<const Allocation>;  // nullptr: pageable host memory
 
@@ -46,8 +46,10 @@ struct Copy {
             run_row(to + row * shape.to_pitch, from + row * shape.from_pitch, shape.width);
     }
     static void run_row(std::byte* to, const std::byte* from, size_t bytes) {
-        if (!disjoint(to, from, bytes)) std::memmove(to, from, bytes);  // in one piece, or blocks overtake each other
-        else in_blocks(bytes, [=](size_t at, size_t n) { std::memcpy(to + at, from + at, n); });
+        if (!disjoint(to, from, bytes))
+            std::memmove(to, from, bytes);  // in one piece, or blocks overtake each other
+        else
+            in_blocks(bytes, [=](size_t at, size_t n) { std::memcpy(to + at, from + at, n); });
     }
 };
 
@@ -79,7 +81,8 @@ bool is_mapped(const void* begin, size_t bytes) {
     const uintptr_t end = reinterpret_cast<uintptr_t>(begin) + bytes;
     unsigned char present[256];
     for (uintptr_t at = reinterpret_cast<uintptr_t>(begin) / page * page; at < end; at += sizeof present * page)
-        if (mincore(reinterpret_cast<void*>(at), std::min<size_t>(end - at, sizeof present * page), present) != 0)  // NOLINT
+        if (mincore(reinterpret_cast<void*>(at), std::min<size_t>(end - at, sizeof present * page), present) !=
+            0)  // NOLINT
             return false;
     return true;
 }
@@ -130,7 +133,8 @@ Status run_now(const Work& work) {
         const int device = context->context->device();
         wait_for_device(device);
         for (const Owner& owner : {work.to_owner, work.from_owner})
-            if (owner && owner->kind() == MemoryKind::device && owner->device() != device) wait_for_device(owner->device());
+            if (owner && owner->kind() == MemoryKind::device && owner->device() != device)
+                wait_for_device(owner->device());
     }
     work.run();
     return {};
@@ -165,8 +169,8 @@ Status copy_2d(void* to, const void* from, const CopyShape& shape, aclrtMemcpyKi
     if (shape.width == 0 || shape.height == 0) return {};
     GRADUS_TRY(check_copy(to, from, kind));
     if (shape.width > shape.to_pitch || shape.width > shape.from_pitch)
-        return {ACL_ERROR_RT_PARAM_INVALID, concat("width: ", shape.width, ", expected at most dpitch = ", shape.to_pitch,
-                                                   " and spitch = ", shape.from_pitch)};
+        return {ACL_ERROR_RT_PARAM_INVALID, concat("width: ", shape.width, ", expected at most dpitch = ",
+                                                   shape.to_pitch, " and spitch = ", shape.from_pitch)};
     size_t bytes;
     if (__builtin_mul_overflow(std::max(shape.to_pitch, shape.from_pitch), shape.height, &bytes))
         return {ACL_ERROR_RT_PARAM_INVALID, concat("height: ", shape.height, ", pitch times height overflows")};

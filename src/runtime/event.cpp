@@ -68,7 +68,8 @@ class WaitTask : public Task {
 
 Result<std::shared_ptr<Event>> find_event(aclrtEvent handle) {
     auto event = Events::instance().find(handle);
-    if (!event) return Status(ACL_ERROR_RT_INVALID_HANDLE, "event: not a live event (destroyed before, or not an event)");
+    if (!event)
+        return Status(ACL_ERROR_RT_INVALID_HANDLE, "event: not a live event (destroyed before, or not an event)");
     return event;
 }
 
@@ -146,8 +147,7 @@ Result<int64_t> event_time(aclrtEvent handle) {
 
 Status destroy_event(aclrtEvent handle) {
     const auto event = Events::instance().take(handle);
-    if (!event)
-        return {ACL_ERROR_RT_INVALID_HANDLE, "event: not a live event (destroyed before, or not an event)"};
+    if (!event) return {ACL_ERROR_RT_INVALID_HANDLE, "event: not a live event (destroyed before, or not an event)"};
     const Lock lock = hold();
     event->destroyed = true;
     Stream::wake_all_waiters();

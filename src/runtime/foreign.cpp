@@ -41,8 +41,10 @@ bool holds(const dl_phdr_info& object, uintptr_t address) {
 int visit(dl_phdr_info* object, size_t, void* argument) {
     auto& search = *static_cast<Search*>(argument);
     search.loaded = object->dlpi_adds;
-    if (holds(*object, search.own_code)) search.own = object->dlpi_name;
-    else if (has_cann_name(object->dlpi_name)) search.suspects.emplace_back(object->dlpi_name);
+    if (holds(*object, search.own_code))
+        search.own = object->dlpi_name;
+    else if (has_cann_name(object->dlpi_name))
+        search.suspects.emplace_back(object->dlpi_name);
     return 0;
 }
 

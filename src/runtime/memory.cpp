@@ -106,7 +106,8 @@ Status release(void* address, MemoryKind kind) {
     auto& live = ledger().live;
     const auto it = live.find(static_cast<const std::byte*>(address));
     if (it == live.end())
-        return {ACL_ERROR_RT_PARAM_INVALID, "pointer: not the start of a live allocation (freed before, or never allocated)"};
+        return {ACL_ERROR_RT_PARAM_INVALID,
+                "pointer: not the start of a live allocation (freed before, or never allocated)"};
     if (it->second->kind() != kind)
         return {ACL_ERROR_RT_PARAM_INVALID, kind == MemoryKind::device
                                                 ? "pointer: host memory, expected device memory; aclrtFreeHost frees it"

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "base/config.h"
 #include "base/lock.h"
@@ -27,7 +28,7 @@ struct Arena {
     }
 };
 
-std::shared_ptr<Arena> current_arena(int threads) {
+[[maybe_unused]] std::shared_ptr<Arena> current_arena(int threads) {
     static std::shared_ptr<Arena>& current = *new std::shared_ptr<Arena>;
     std::shared_ptr<Arena> replaced;  // its destructor runs after the lock is released
     const Lock lock = hold();
@@ -47,16 +48,27 @@ void parallel_blocks(int64_t blocks, int slots, BlockFunction f, const void* con
         return;
     }
     std::atomic<int64_t> next = 0;
+    const auto work = [&](int64_t slot) {
+        for (int64_t block; (block = next.fetch_add(1, std::memory_order_relaxed)) < blocks;)
+            f(context, block, static_cast<int>(slot));
+    };
+#if defined(__SANITIZE_THREAD__)
+    // the sanitizer cannot see how oneTBB orders memory; with plain threads it sees the races of kernels, and only
+    // those
+    std::vector<std::thread> threads;
+    for (int64_t slot = 1; slot < tasks; ++slot) threads.emplace_back(work, slot);
+    work(0);
+    for (std::thread& thread : threads) thread.join();
+#else
     current_arena(slots)->arena.execute([&] {
         tbb::parallel_for(
             tbb::blocked_range<int64_t>(0, tasks, 1),
             [&](const tbb::blocked_range<int64_t>& range) {
-                for (int64_t slot = range.begin(); slot < range.end(); ++slot)
-                    for (int64_t block; (block = next.fetch_add(1, std::memory_order_relaxed)) < blocks;)
-                        f(context, block, static_cast<int>(slot));
+                for (int64_t slot = range.begin(); slot < range.end(); ++slot) work(slot);
             },
             tbb::simple_partitioner());
     });
+#endif
 }
 
 }  // namespace gradus

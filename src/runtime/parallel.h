@@ -16,7 +16,8 @@ template <typename F>
 void parallel_for(int64_t blocks, int slots, const F& f) noexcept {
     parallel_blocks(
         blocks, slots,
-        [](const void* context, int64_t block, int slot) noexcept { (*static_cast<const F*>(context))(block, slot); }, &f);
+        [](const void* context, int64_t block, int slot) noexcept { (*static_cast<const F*>(context))(block, slot); },
+        &f);
 }
 
 }  // namespace gradus

@@ -164,7 +164,8 @@ Status process_report(int32_t timeout_ms) {
         if (it != subscriptions().due.end()) due.swap(it->second);
     }
     if (due.empty())
-        return {ACL_ERROR_RT_THREAD_SUBSCRIBE, "the calling thread has no subscription; aclrtSubscribeReport makes one"};
+        return {ACL_ERROR_RT_THREAD_SUBSCRIBE,
+                "the calling thread has no subscription; aclrtSubscribeReport makes one"};
     int error = 0;
     for (const auto& callback : due) {
         const int code = call_user(callback->f, callback->argument);

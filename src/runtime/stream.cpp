@@ -104,6 +104,12 @@ bool Stream::running_here() const {
     return false;
 }
 
+bool Stream::running_here(const void* context) {
+    for (const Frame* frame = innermost; frame != nullptr; frame = frame->outer)
+        if (frame->stream->context_ == context) return true;
+    return false;
+}
+
 int Stream::run_here(Task& task) noexcept {
     const Frame frame{this, innermost};
     const DefaultFloatEnvironment environment;
@@ -187,31 +193,44 @@ void Stream::serve(bool until_closed) {
     for (;;) {
         work_.wait(lock, [&] { return running_ == nullptr && (head_ || closed_ || !until_closed); });
         if (!head_) return;
-        std::unique_ptr<Task> task = pop();
-        running_ = task.get();
-        if (task->calls_user) done_.notify_all();  // some wait for the stream only up to here
-        lock.unlock();
-        const int code = run_here(*task);
-        lock.lock();
-        std::unique_ptr<Task> dropped = finish(code);
-        lock.unlock();
-        task.reset();  // after finish(): a fork must not find a running task half destroyed
-        discard(std::move(dropped));
-        lock.lock();
+        run_next(lock);
     }
+}
+
+void Stream::run_next(Lock& lock) {
+    std::unique_ptr<Task> task = pop();
+    running_ = task.get();
+    if (task->calls_user) done_.notify_all();  // some wait for the stream only up to here
+    lock.unlock();
+    const int code = run_here(*task);
+    lock.lock();
+    std::unique_ptr<Task> dropped = finish(code);
+    lock.unlock();
+    task.reset();  // after finish(): a fork must not find a running task half destroyed
+    discard(std::move(dropped));
+    lock.lock();
+}
+
+bool Stream::wait(Lock& lock, int32_t timeout_ms) {
+    const uint64_t newest = newest_;
+    if (timeout_ms < 0) {
+        // work that the stream's thread has not begun yet is done by who waits for it: two wake-ups less
+        bool helped = false;
+        for (; running_ == nullptr && head_ && oldest() <= newest && !head_->calls_user; helped = true) run_next(lock);
+        if (helped && (head_ || closed_)) work_.notify_one();
+    }
+    return wait_with(done_, lock, timeout_ms, [&] { return oldest() > newest; });
 }
 
 bool Stream::wait(int32_t timeout_ms) {
     Lock lock = hold();
-    const uint64_t newest = newest_;
-    return wait_with(done_, lock, timeout_ms, [&] { return oldest() > newest; });
+    return wait(lock, timeout_ms);
 }
 
 int Stream::synchronize(int32_t timeout_ms) {
     if (running_here()) return ACL_ERROR_RT_PARAM_INVALID;
     Lock lock = hold();
-    const uint64_t newest = newest_;
-    if (!wait_with(done_, lock, timeout_ms, [&] { return oldest() > newest; })) return ACL_ERROR_RT_STREAM_SYNC_TIMEOUT;
+    if (!wait(lock, timeout_ms)) return ACL_ERROR_RT_STREAM_SYNC_TIMEOUT;
     return std::exchange(error_, 0);
 }
 
@@ -258,8 +277,7 @@ void Stream::close(bool force) {
         discard(std::move(dropped));
         lock.lock();
     }
-    if (!running_here())
-        done_.wait(lock, [&] { return running_ == nullptr ? !head_ : force && running_->calls_user; });
+    if (!running_here()) done_.wait(lock, [&] { return running_ == nullptr ? !head_ : force && running_->calls_user; });
     work_.notify_all();
     done_.notify_all();
 }
@@ -286,7 +304,8 @@ void finish_at_exit() noexcept {
         std::unique_ptr<Task> dropped;
         for (Stream* s = all_streams().first; s != nullptr && !busy; s = s->next_) {
             if (s->head_) dropped = s->take_queue();
-            if (dropped || (s->running_ != nullptr && !s->stuck() && !s->running_here())) busy = s->weak_from_this().lock();
+            if (dropped || (s->running_ != nullptr && !s->stuck() && !s->running_here()))
+                busy = s->weak_from_this().lock();
         }
         if (!busy && !dropped) return;
         if (!dropped) busy->done_.wait(lock, [&] { return busy->running_ == nullptr || busy->stuck(); });

@@ -53,7 +53,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     bool idle() const;
     int error() const;
     void set_stop_on_failure(bool stop);
-    bool running_here() const;  // the calling thread is inside a task of this stream
+    bool running_here() const;                      // the calling thread is inside a task of this stream
+    static bool running_here(const void* context);  // or of any stream of this context
 
     // For tasks that wait inside run(): blocks until `ready` holds (checked under the process lock, woken by wake()),
     // returns false when the stream is being forced down. While waiting the stream counts as stuck: synchronous copies
@@ -77,6 +78,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
     uint64_t oldest() const;
     bool stuck() const;
 
+    void run_next(Lock& lock);
+    bool wait(Lock& lock, int32_t timeout_ms);
+
     int run_here(Task& task) noexcept;
     bool start_thread();
     void serve(bool until_closed);
@@ -86,8 +90,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     std::unique_ptr<Task> head_;
     Task* tail_ = nullptr;
-    Task* running_ = nullptr;    // owned by the thread that runs it
-    uint64_t newest_ = 0;        // ticket of the last task submitted
+    Task* running_ = nullptr;  // owned by the thread that runs it
+    uint64_t newest_ = 0;      // ticket of the last task submitted
     bool thread_started_ = false, closed_ = false, forced_ = false, stop_on_failure_ = false;
     int error_ = 0;
     bool (*ready_)(void*) = nullptr;  // what the running task waits for

@@ -12,7 +12,6 @@
 namespace gradus::exp_segsum {
 namespace {
 
-constexpr int64_t kStreamingBytes = 32 << 20;  // results beyond the last level of cache are written past it
 constexpr int64_t kBlockElements = 1 << 16;    // of a task: one matrix of 256×256, or many small ones
 constexpr int64_t kMostOnStack = 4096;         // columns whose sums live on the stack; longer ones in the workspace
 constexpr int64_t kGatherRows = 16;            // copied at a time: whole lines of a transposed matrix
@@ -71,7 +70,7 @@ void deliver(const ForwardPlan& plan, std::byte* matrix, const std::byte* stage,
     const int64_t row_bytes = plan.size * plan.item;
     std::byte* to = matrix + first * plan.out.pitch * plan.item;
     if (!plan.out.dense) {
-        scatter_matrix({to, plan.out.pitch, plan.out.step}, stage, plan.size, rows, plan.size, plan.item);
+        scatter_rows(to, stage, {rows, plan.size, plan.item, plan.size, plan.out.pitch, plan.out.step});
         return;
     }
     const bool together = plan.out.pitch == plan.size;
@@ -118,7 +117,7 @@ MatrixRows rows_of(const BackwardPlan& plan, const MatrixStrides& from, std::byt
     std::byte* at = matrix + first * from.pitch * plan.item;
     if (from.dense) return {at, from.pitch, plan.size};
     const int64_t pitch = padded(plan.size);
-    gather_matrix(copy, pitch, {at, from.pitch, from.step}, rows, first + rows - 1, plan.item);
+    gather_rows(copy, at, {rows, first + rows - 1, plan.item, pitch, from.pitch, from.step});
     return {copy, pitch, pitch};
 }
 

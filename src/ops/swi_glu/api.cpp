@@ -21,7 +21,7 @@ constexpr Argument kGradArguments[] = {
     input("yGrad", kFloats, "...,N,...", kLimits),
     input("x", kFloats, "...,2*N,...", kLimits),
     attribute("dim", GRADUS_INT, kDims, Value(int64_t{-1})),
-    output("out", kFloats, "...,2*N,...", kLimits, "x"),
+    output("out", kFloats, "...,2*N,...", kLimits, {"x"}),
 };
 
 constexpr Operator kOperators[] = {

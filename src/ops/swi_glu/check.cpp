@@ -13,7 +13,8 @@ Status check_x(const TensorView& x, int64_t dim) {
         return invalid("dim", dim, ", expected ", -x.rank, " to ", x.rank - 1, " for x of shape ", shape_text(x));
     const int axis = axis_of(dim, x.rank);
     if (x.of(axis) % 2 != 0)
-        return invalid("x", "size ", x.of(axis), " of dim ", axis, " of shape ", shape_text(x), ", expected an even size");
+        return invalid("x", "size ", x.of(axis), " of dim ", axis, " of shape ", shape_text(x),
+                       ", expected an even size");
     return {};
 }
 

@@ -1,5 +1,8 @@
 #include "ops/swi_glu/kernel.h"
 
+#include <algorithm>
+#include <type_traits>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/swi_glu/kernel.cpp"
 #include <hwy/foreach_target.h>
@@ -13,55 +16,52 @@ namespace gradus::swi_glu {
 namespace HWY_NAMESPACE {
 using namespace gradus::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
 
-struct Sigmoid {
-    Pair plus, minus;  // σ(a), σ(−a)
-};
+// σ of a stage is kept in L1 and read back by a second loop: in one loop the chain from a to the rounded results is too
+// long for the CPU to overlap (gradient, bf16, AVX2: 0.88 ns an element in one loop, 0.68 in two).
+constexpr int64_t kStage = 512;
 
-// Both from e = exp(−|a|), so that neither cancels: 1/(1 + e) on the side of a's sign, e/(1 + e) on the other.
-HWY_INLINE Sigmoid sigmoid(Pair a) {
-    const Pair one = set_pair(1.0f);
-    const Pair e = exp_nonpositive(negative_abs(a));
-    const Pair near = one / (one + e), far = e * near;
-    return {if_negative(a, far, near), if_negative(a, near, far)};
-}
-
-HWY_INLINE Pair forward(Pair a, Pair b) { return a * sigmoid(a).plus * b; }
-
-struct Gradient {
-    Pair a, b;
-};
-HWY_INLINE Gradient gradient(Pair g, Pair a, Pair b) {
-    const Sigmoid s = sigmoid(a);
-    const Pair slope = mul_add(a, s.minus, set_pair(1.0f));
-    return {g * b * s.plus * slope, g * (a * s.plus)};
+// plus = σ(a), minus = σ(−a), as pairs. Both from e = exp(−|a|), so that neither cancels: 1/(1 + e) on the side of a's
+// sign, e/(1 + e) on the other.   a: [n], n ≤ kStage
+template <typename T>
+HWY_INLINE void sigmoid(const T* a, float* plus, float* minus, int64_t n) {
+    each_pair(n, [=](int64_t i, auto part) HWY_ATTR {
+        const Pair one = set_pair(1.0f), x = load(a + i, part), y = negative_abs(x);
+        const Pair e = std::is_same_v<T, float> ? exp_nonpositive(y) : exp_nonpositive_coarse(y);
+        const Pair near = one / (one + e), far = e * near;
+        store_pair(plus + i, if_negative(x, far, near));
+        store_pair(minus + i, if_negative(x, near, far));
+    });
 }
 
 template <typename T>
 void forward_piece(const void* a_, const void* b_, void* y_, int64_t n) noexcept {
     const T *a = static_cast<const T*>(a_), *b = static_cast<const T*>(b_);
     T* y = static_cast<T*>(y_);
-    const auto step = static_cast<int64_t>(pair_lanes());
-    int64_t i = 0;
-    for (; i + step <= n; i += step) store_pair(y + i, forward(load_pair(a + i), load_pair(b + i)));
-    if (i < n) store_tail(y + i, n - i, forward(load_tail(a + i, n - i), load_tail(b + i, n - i)));
+    HWY_ALIGN float plus[kStage + HWY_MAX_BYTES], minus[kStage + HWY_MAX_BYTES];
+    for (; n > 0; n -= kStage, a += kStage, b += kStage, y += kStage) {
+        const int64_t m = std::min(n, kStage);
+        sigmoid(a, plus, minus, m);
+        each_pair(m, [=, &plus](int64_t i, auto part) HWY_ATTR {
+            store<NaNs::of_16bit_inputs>(y + i, part, load(a + i, part) * load_pair(plus + i) * load(b + i, part));
+        });
+    }
 }
 
 template <typename T>
 void grad_piece(const void* g_, const void* a_, const void* b_, void* out_a_, void* out_b_, int64_t n) noexcept {
     const T *g = static_cast<const T*>(g_), *a = static_cast<const T*>(a_), *b = static_cast<const T*>(b_);
     T *out_a = static_cast<T*>(out_a_), *out_b = static_cast<T*>(out_b_);
-    const auto step = static_cast<int64_t>(pair_lanes());
-    int64_t i = 0;
-    for (; i + step <= n; i += step) {
-        const Gradient out = gradient(load_pair(g + i), load_pair(a + i), load_pair(b + i));
-        store_pair(out_a + i, out.a);
-        store_pair(out_b + i, out.b);
-    }
-    if (i < n) {
-        const int64_t rest = n - i;
-        const Gradient out = gradient(load_tail(g + i, rest), load_tail(a + i, rest), load_tail(b + i, rest));
-        store_tail(out_a + i, rest, out.a);
-        store_tail(out_b + i, rest, out.b);
+    HWY_ALIGN float plus[kStage + HWY_MAX_BYTES], minus[kStage + HWY_MAX_BYTES];
+    for (; n > 0; n -= kStage, g += kStage, a += kStage, b += kStage, out_a += kStage, out_b += kStage) {
+        const int64_t m = std::min(n, kStage);
+        sigmoid(a, plus, minus, m);
+        each_pair(m, [=, &plus, &minus](int64_t i, auto part) HWY_ATTR {
+            const Pair vg = load(g + i, part), va = load(a + i, part), s = load_pair(plus + i);
+            const Pair slope = mul_add(va, load_pair(minus + i), set_pair(1.0f));
+            const Pair result_a = vg * load(b + i, part) * s * slope;
+            store<NaNs::of_16bit_inputs>(out_b + i, part, vg * (va * s));
+            store<NaNs::of_16bit_inputs>(out_a + i, part, result_a);
+        });
     }
 }
 

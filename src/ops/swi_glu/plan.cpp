@@ -8,9 +8,6 @@
 namespace gradus::swi_glu {
 namespace {
 
-// Results beyond the last level of cache are written past it; below, the next operator wants to find them there.
-constexpr int64_t kStreamingBytes = 32 << 20;
-
 template <typename Kernel>
 struct Plan {
     Tiles tiles;

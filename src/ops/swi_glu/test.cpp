@@ -107,7 +107,8 @@ TEST(SwiGlu, Lengths) {
         const Option cap("max_isa", isa);
         for (const aclDataType type : kTypes) {
             Random random("lengths");
-            for (const int64_t n : {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 255, 257, 1023, 1024, 1025, 2049}) {
+            for (const int64_t n :
+                 {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 255, 257, 1023, 1024, 1025, 2049}) {
                 SCOPED_TRACE(isa + " " + type_name(type) + " n " + std::to_string(n) + " " + random.repeat());
                 random_problem(random, type, {3, n}, 1).expect();
             }
@@ -117,10 +118,12 @@ TEST(SwiGlu, Lengths) {
 
 TEST(SwiGlu, EveryRankAndDim) {
     Random random("ranks");
-    for (const Shape& half : std::vector<Shape>{{40}, {3, 50}, {4, 5, 6}, {2, 3, 4, 5}, {2, 1, 3, 2, 4}, {2, 2, 2, 2, 2, 2}, {2, 1, 2, 2, 1, 2, 3, 2}})
+    for (const Shape& half : std::vector<Shape>{
+             {40}, {3, 50}, {4, 5, 6}, {2, 3, 4, 5}, {2, 1, 3, 2, 4}, {2, 2, 2, 2, 2, 2}, {2, 1, 2, 2, 1, 2, 3, 2}})
         for (int64_t dim = -static_cast<int64_t>(half.size()); dim < static_cast<int64_t>(half.size()); ++dim)
             for (const aclDataType type : kTypes) {
-                SCOPED_TRACE(text(half) + " dim " + std::to_string(dim) + " " + type_name(type) + " " + random.repeat());
+                SCOPED_TRACE(text(half) + " dim " + std::to_string(dim) + " " + type_name(type) + " " +
+                             random.repeat());
                 random_problem(random, type, half, dim).expect();
             }
 }
@@ -131,12 +134,15 @@ TEST(SwiGlu, Views) {
     for (int i = 0; i < 60 * rounds(); ++i) {
         const int64_t rank = random.between(1, 5), dim = random.between(-rank, rank - 1);
         Shape half;
-        for (int64_t d = 0; d < rank; ++d) half.push_back(random.pick<int64_t>({1, 2, 3, 5, 8, 17, rank < 3 ? 300 : 7}));
-        const Problem p = random_problem(random, random.pick<aclDataType>({ACL_FLOAT, ACL_FLOAT16, ACL_BF16}), half, dim, random.pick<double>({0.5, 3, 15}));
+        for (int64_t d = 0; d < rank; ++d)
+            half.push_back(random.pick<int64_t>({1, 2, 3, 5, 8, 17, rank < 3 ? 300 : 7}));
+        const Problem p = random_problem(random, random.pick<aclDataType>({ACL_FLOAT, ACL_FLOAT16, ACL_BF16}), half,
+                                         dim, random.pick<double>({0.5, 3, 15}));
         Call forward = p.forward(), grad = p.grad();
         for (Call* call : {&forward, &grad})
             for (Call::Tensor& tensor : call->tensors) tensor.layout = random.layout(tensor.values.shape);
-        SCOPED_TRACE("case " + std::to_string(i) + " " + text(half) + " dim " + std::to_string(dim) + " " + random.repeat());
+        SCOPED_TRACE("case " + std::to_string(i) + " " + text(half) + " dim " + std::to_string(dim) + " " +
+                     random.repeat());
         p.expect(forward.run(), grad.run());
     }
 }
@@ -149,7 +155,9 @@ TEST(SwiGlu, ParticularViews) {
     for (int64_t i = 0; i < g.size(); ++i) g.set(i, static_cast<double>(i % 90) * 0.01);
     const Problem constant(random.normals(ACL_FLOAT, {140, 90}), g, 0);
     Call grad = constant.grad();
-    grad.layout("yGrad", broadcast({70, 90}, 0)).layout("x", transposed({140, 90})).layout("out", stepped({140, 90}, 2));
+    grad.layout("yGrad", broadcast({70, 90}, 0))
+        .layout("x", transposed({140, 90}))
+        .layout("out", stepped({140, 90}, 2));
     constant.expect(constant.forward().run(), grad.run());
     const Problem small = random_problem(random, ACL_FLOAT, {2, 3}, 0);
     Call forward = small.forward();
@@ -209,7 +217,8 @@ TEST(SwiGlu, FarNegative) {
         for (const aclDataType type : kTypes) {
             SCOPED_TRACE(isa + " " + type_name(type));
             Array x(type, {2, 400}), g(type, {1, 400});
-            for (int64_t i = 0; i < 400; ++i) x.set(i, -120 + 0.1 * static_cast<double>(i)), x.set(400 + i, 1), g.set(i, i % 2 != 0 ? 1 : -2);
+            for (int64_t i = 0; i < 400; ++i)
+                x.set(i, -120 + 0.1 * static_cast<double>(i)), x.set(400 + i, 1), g.set(i, i % 2 != 0 ? 1 : -2);
             const Problem p(x, g, 0);
             p.expect(false);
             const Array y = p.forward().run().at("out"), dx = p.grad().run().at("out");
@@ -227,7 +236,8 @@ TEST(SwiGlu, FiniteDifferences) {
     const Option golden("precision", "golden");
     Random random("differences");
     const int64_t n = 200;
-    const Problem p(random.filled(ACL_FLOAT, {2, n}, [&] { return random.normal(2); }), random.normals(ACL_FLOAT, {1, n}), 0);
+    const Problem p(random.filled(ACL_FLOAT, {2, n}, [&] { return random.normal(2); }),
+                    random.normals(ACL_FLOAT, {1, n}), 0);
     const Array dx = p.grad().run().at("out");
     const double h = 0x1p-4;
     for (const int64_t half : {0, 1}) {
@@ -243,7 +253,9 @@ TEST(SwiGlu, FiniteDifferences) {
             const double want = slope[static_cast<size_t>(i)] * p.g.at(i);
             // truncation h⁴/30 · |f⁽⁵⁾| and the rounding of x and y to f32
             const double scale = std::fabs(p.g.at(i)) * (1 + std::fabs(p.x.at(n + i)));
-            EXPECT_NEAR(dx.at(half * n + i), want, scale * (h * h * h * h / 30 + 3 * kU * (2 + std::fabs(p.x.at(i))) / h)) << i;
+            EXPECT_NEAR(dx.at(half * n + i), want,
+                        scale * (h * h * h * h / 30 + 3 * kU * (2 + std::fabs(p.x.at(i))) / h))
+                << i;
         }
     }
 }
@@ -298,7 +310,8 @@ TEST(SwiGlu, InPlace) {
         ASSERT_EQ(aclrtMemcpy(x, p.x.bytes.size(), p.x.bytes.data(), p.x.bytes.size(), ACL_MEMCPY_HOST_TO_DEVICE), 0);
         ASSERT_EQ(aclrtMemcpy(g, p.g.bytes.size(), p.g.bytes.data(), p.g.bytes.size(), ACL_MEMCPY_HOST_TO_DEVICE), 0);
         const auto tensor = [](const Shape& shape, void* at) {
-            return aclCreateTensor(shape.data(), shape.size(), ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, shape.data(), shape.size(), at);
+            return aclCreateTensor(shape.data(), shape.size(), ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, shape.data(),
+                                   shape.size(), at);
         };
         aclTensor *tx = tensor(p.x.shape, x), *tg = tensor(p.g.shape, g);
         uint64_t size = 0;
@@ -316,7 +329,11 @@ TEST(SwiGlu, InPlace) {
 
 TEST(SwiGlu, Empty) {
     const auto make = [](const Shape& x, const Shape& half) {
-        return Call("SwiGluGrad").in("yGrad", Array(ACL_FLOAT16, half)).in("x", Array(ACL_FLOAT16, x)).integer("dim", 1).out("out", ACL_FLOAT16, x);
+        return Call("SwiGluGrad")
+            .in("yGrad", Array(ACL_FLOAT16, half))
+            .in("x", Array(ACL_FLOAT16, x))
+            .integer("dim", 1)
+            .out("out", ACL_FLOAT16, x);
     };
     for (const auto& [x, half] : std::vector<std::pair<Shape, Shape>>{{{0, 4}, {0, 2}}, {{3, 0}, {3, 0}}}) {
         const Call::Answer answer = make(x, half).ask();
@@ -332,7 +349,9 @@ TEST(SwiGlu, Empty) {
 TEST(SwiGlu, Refusals) {
     const Array x(ACL_FLOAT16, {4, 6}), g(ACL_FLOAT16, {4, 3});
     const auto forward = [&] { return Call("SwiGlu").in("x", x).integer("dim", -1).out("out", ACL_FLOAT16, {4, 3}); };
-    const auto grad = [&] { return Call("SwiGluGrad").in("yGrad", g).in("x", x).integer("dim", -1).out("out", ACL_FLOAT16, {4, 6}); };
+    const auto grad = [&] {
+        return Call("SwiGluGrad").in("yGrad", g).in("x", x).integer("dim", -1).out("out", ACL_FLOAT16, {4, 6});
+    };
     const auto shape = [](const char* name, const Shape& s) {
         return [=](Call& c) {
             c.tensor(name).values = Array(c.tensor(name).values.type, s);
@@ -348,8 +367,13 @@ TEST(SwiGlu, Refusals) {
         {"x of another dtype", type("x", ACL_BF16), "dtype f16, expected bf16 as x"},
         {"x integer", type("x", ACL_INT32), "x: dtype int32, expected f32, f16 or bf16"},
         {"out of another dtype", type("out", ACL_BF16), "out: dtype bf16, expected f16 as x"},
-        {"x not contiguous", [](Call& c) { c.layout("x", padded({4, 6}, 2)); }, "x: not contiguous"},
-        {"out not contiguous", [](Call& c) { c.layout("out", padded(c.tensor("out").values.shape, 2)); }, "out: not contiguous"},
+        {"x not contiguous",
+         [](Call& c) {
+             c.layout("x", padded({4, 6}, 2));
+         },
+         "x: not contiguous"},
+        {"out not contiguous", [](Call& c) { c.layout("out", padded(c.tensor("out").values.shape, 2)); },
+         "out: not contiguous"},
         {"rank 9", shape("x", {1, 1, 1, 1, 1, 1, 1, 1, 2}), "x: rank 9"},
         {"rank 0", shape("x", {}), "x: rank 0"},
     };
@@ -359,7 +383,11 @@ TEST(SwiGlu, Refusals) {
     expect_refusals(grad, {{"yGrad integer", type("yGrad", ACL_INT32), "yGrad: dtype int32, expected f32, f16 or bf16"},
                            {"yGrad full size", shape("yGrad", {4, 6}), "yGrad: shape [4, 6], expected [4, 3]"},
                            {"yGrad other rows", shape("yGrad", {5, 3}), "yGrad: shape [5, 3], expected [4, 3]"},
-                           {"yGrad not contiguous", [](Call& c) { c.layout("yGrad", padded({4, 3}, 2)); }, "yGrad: not contiguous"},
+                           {"yGrad not contiguous",
+                            [](Call& c) {
+                                c.layout("yGrad", padded({4, 3}, 2));
+                            },
+                            "yGrad: not contiguous"},
                            {"out half size", shape("out", {4, 3}), "out: shape [4, 3], expected [4, 6]"}});
     expect_common_refusals(forward);
     expect_common_refusals(grad);
@@ -381,8 +409,12 @@ TEST(SwiGlu, Products) {
 }
 
 TEST(SwiGlu, Executors) {
-    expect_executor_rules([random = std::make_shared<Random>("executors")] { return random_problem(*random, ACL_FLOAT, {33, 65}, 1).grad(); });
-    expect_executor_rules([random = std::make_shared<Random>("executors")] { return random_problem(*random, ACL_BF16, {33, 65}, 1).forward(); });
+    expect_executor_rules([random = std::make_shared<Random>("executors")] {
+        return random_problem(*random, ACL_FLOAT, {33, 65}, 1).grad();
+    });
+    expect_executor_rules([random = std::make_shared<Random>("executors")] {
+        return random_problem(*random, ACL_BF16, {33, 65}, 1).forward();
+    });
 }
 
 // The judge sees every planted fault in every dtype, so the tests above can fail.
@@ -396,7 +428,9 @@ TEST(SwiGlu, PlantedFaultsAreSeen) {
         EXPECT_EQ(judge_by_cann(right, p.dx, Promise::elementwise), "");
         for (const Fault fault : kFaults) {
             const Array wrong = plant(fault, type, p.x.shape, p.dx);
-            EXPECT_NE(judge(wrong, p.dx, p.dx_slack, Promise::elementwise) + judge_by_cann(wrong, p.dx, Promise::elementwise), "")
+            EXPECT_NE(
+                judge(wrong, p.dx, p.dx_slack, Promise::elementwise) + judge_by_cann(wrong, p.dx, Promise::elementwise),
+                "")
                 << fault_name(fault) << " in " << type_name(type);
         }
     }

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# The one entry. Installs what is missing with apt, then drives CMake.
+#   ./build.sh demo                         build, install into build/prefix, and show it at work
+#   ./build.sh test                         build and run the tests
+#   ./build.sh bench [--peer] [operator…]   speed beside this machine's limit; --peer: beside PyTorch
+#   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
+#   ./build.sh check                        everything long: sanitizers, sweeps, valgrind, clang-format, clang-tidy
+#   ./build.sh clean                        remove build/
+set -euo pipefail
+cd "$(dirname "$0")"
+jobs=$(nproc)
+
+say() { printf '== %s\n' "$*" >&2; }
+usage() { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
+
+# Packages listed in a file that are not installed yet.
+missing() { sed 's/#.*//' "$1" | while read -r package; do
+    [ -z "$package" ] || dpkg -s "$package" >/dev/null 2>&1 || printf '%s ' "$package"
+done; }
+
+need() {
+    local list=$1 wanted run=()
+    if ! command -v apt-get >/dev/null || ! command -v dpkg >/dev/null; then
+        say "no apt here; needed are (Debian's names): $(sed 's/#.*//' "$list" | xargs)"
+        return
+    fi
+    wanted=$(missing "$list")
+    [ -n "$wanted" ] || return 0
+    say "installing: $wanted"
+    if [ "$(id -u)" -ne 0 ]; then
+        command -v sudo >/dev/null || { say "neither root nor sudo: please install $wanted"; return; }
+        run=(sudo)
+    fi
+    # shellcheck disable=SC2086
+    "${run[@]}" env DEBIAN_FRONTEND=noninteractive sh -c '
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@" >/dev/null' - $wanted \
+        || say "apt could not install everything; going on with what is here"
+}
+
+build() {  # preset [target…]
+    local preset=$1 launcher=()
+    shift
+    command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+    say "building ($preset)"
+    cmake --preset "$preset" "${launcher[@]}" >build.log 2>&1 || { cat build.log >&2; rm -f build.log; exit 1; }
+    rm -f build.log
+    cmake --build "build/$preset" -j "$jobs" ${1:+--target "$@"}
+}
+
+run_tests() {  # preset [ctest arguments…]
+    local preset=$1
+    shift
+    say "testing ($preset)"
+    ctest --test-dir "build/$preset" --output-on-failure -j "$jobs" "$@"
+}
+
+install_prefix() { cmake --install build/release --prefix "$1" >/dev/null; }
+
+peer_environment() {  # prints the python to use
+    local python=build/peer/bin/python
+    if ! "$python" -c 'import torch, numpy' 2>/dev/null; then
+        say "setting up PyTorch 2.13.0 under build/peer"
+        need packages-peer.txt
+        python3 -m venv build/peer && build/peer/bin/pip install -q torch==2.13.0 numpy >&2
+    fi
+    echo "$python"
+}
+
+bench() {
+    need packages.txt
+    build release >&2
+    if [ "${1:-}" = --peer ]; then
+        shift
+        install_prefix build/prefix
+        "$(peer_environment)" bench/peers.py build/prefix "$@"
+    else
+        build/release/testing/bench/gradus_bench --json build/bench.json "$@"
+    fi
+}
+
+check() {
+    need packages.txt
+    need packages-check.txt
+    say "clang-format"
+    git ls-files '*.h' '*.cpp' '*.c' | xargs clang-format --dry-run --Werror
+    build release
+    say "clang-tidy"
+    git ls-files 'src/*.cpp' | grep -vE '/(test|bench)[^/]*\.cpp$' \
+        | xargs -P "$jobs" -n 4 clang-tidy --quiet -p build/release
+    GRADUS_TEST_ROUNDS=20 GRADUS_TEST_SEED=$RANDOM GRADUS_TEST_LONG=1 run_tests release
+    build asan
+    run_tests asan
+    build tsan
+    # oneTBB and libstdc++ are not instrumented: their own synchronisation cannot be seen
+    TSAN_OPTIONS="suppressions=$PWD/cmake/tsan.supp" run_tests tsan -L threads
+    say "valgrind"
+    install_prefix build/prefix
+    g++ -std=c++11 -g -Ibuild/prefix/include examples/swi_glu.cpp -Lbuild/prefix/lib64 \
+        "-Wl,-rpath,$PWD/build/prefix/lib64" -lascendcl -lnnopbase -lopapi -o build/valgrind_example
+    valgrind -q --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite build/valgrind_example
+    say "all checks passed"
+}
+
+[ $# -gt 0 ] || usage
+command=$1
+shift
+case $command in
+    demo)
+        need packages.txt
+        build release
+        install_prefix build/prefix
+        examples/demo.sh build/prefix build/release/testing/bench/gradus_bench
+        ;;
+    test)
+        need packages.txt
+        build release
+        run_tests release
+        ;;
+    bench) bench "$@" ;;
+    install)
+        [ $# -eq 1 ] || usage
+        need packages.txt
+        build release gradus
+        cmake --install build/release --prefix "$1" >/dev/null
+        say "installed; use it with: source $1/set_env.sh"
+        ;;
+    check) check ;;
+    clean) rm -rf build ;;
+    *) usage ;;
+esac

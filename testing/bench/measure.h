@@ -1,0 +1,31 @@
+// Times that mean something on a shared machine: limit and operator in turn, and the ratio of every round.
+#pragma once
+
+#include "testing/bench/bench.h"
+
+namespace gradus::bench {
+
+double now();  // seconds
+
+struct Spread {
+    double q1, median, q3;
+};
+Spread spread(std::vector<double> samples);
+
+struct Measured {
+    int rounds;
+    Spread limit, op;  // seconds of one run
+    Spread fraction;   // limit / op of the same round; 1 is the limit itself
+};
+
+struct Effort {
+    int rounds;
+    double seconds;  // of all rounds together; a few rounds are made in any case
+};
+
+Measured measure(const Trial& trial, const Effort& effort, aclrtStream stream);
+
+// Seconds of whole calls: both phases and the synchronisation, a fresh executor each.
+Spread measure_whole(const Trial& trial, int calls, aclrtStream stream);
+
+}  // namespace gradus::bench

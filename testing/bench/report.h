@@ -1,0 +1,49 @@
+// Results for people (a table) and for programs (JSON).
+#pragma once
+
+#include "testing/bench/measure.h"
+#include "testing/bench/options.h"
+
+namespace gradus::bench {
+
+struct Result {
+    const Case* of;
+    Limit limit;
+    Measured measured;
+    bool met() const { return measured.fraction.median >= of->target; }
+};
+
+struct TinyResult {
+    const Case* of;
+    Spread microseconds;
+    bool met() const { return microseconds.median <= of->target; }
+};
+
+struct Machine {
+    std::string cpu, isa, library;
+    int threads;
+};
+Machine machine();
+
+void print_header(const Machine& machine);
+void print_list(const std::vector<const Case*>& cases, const std::vector<int>& numbers);
+
+// Rows appear as they are measured, so the widths come from the cases beforehand.
+class Table {
+  public:
+    Table(const std::vector<const Case*>& cases, const std::vector<const Case*>& tiny);
+    void print(const Result& result) const;
+    void print(const TinyResult& result) const;
+    void heading() const;
+    void tiny_heading() const;
+
+  private:
+    std::string names(const Case& c) const;
+    int op_width_, shape_width_;
+};
+
+// Schema "gradus-bench/1": keys are added, never renamed.
+std::string to_json(const Machine& machine, const Options& options, const std::vector<Result>& results,
+                    const std::vector<TinyResult>& tiny);
+
+}  // namespace gradus::bench

@@ -1,0 +1,162 @@
+// gradus.h: options, the catalogue, and operators by their name.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+#include "aclnn/aclnn_base.h"
+#include "testing/call.h"
+
+namespace gradus::testing {
+namespace {
+
+gradusArg integer(const char* name, int64_t value) {
+    gradusArg arg{};
+    arg.name = name;
+    arg.kind = GRADUS_INT;
+    arg.value.i = value;
+    return arg;
+}
+
+// What a call by name answers, and its message.
+std::pair<int, std::string> prepare(const char* op, const std::vector<gradusArg>& args) {
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    take_message();
+    const int code = gradusPrepare(op, args.data(), args.size(), &size, &executor);
+    if (code == 0) EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+    return {code, take_message()};
+}
+
+void expect(const char* op, const std::vector<gradusArg>& args, int code, const std::string& message) {
+    const auto [got, text] = prepare(op, args);
+    EXPECT_EQ(got, code) << text;
+    EXPECT_NE(text.find(message), std::string::npos) << text;
+}
+
+TEST(ByName, Refusals) {
+    gradusArg wrong = integer("dim", 0);
+    wrong.kind = GRADUS_DOUBLE;
+    gradusArg strange = integer("dim", 0);
+    strange.kind = static_cast<gradusKind>(7);
+    gradusArg nameless = integer(nullptr, 0);
+    expect("SwiGlo", {}, 161002, "SwiGlo, expected one of");
+    expect(nullptr, {}, 161002, "expected one of");
+    expect("SwiGlu", {integer("dimm", 0)}, 161002, "dimm: unknown argument, expected one of x, dim, out");
+    expect("SwiGlu", {nameless}, 161002, "unknown argument");
+    expect("SwiGlu", {integer("dim", 0), integer("dim", 1)}, 161002, "dim: given twice");
+    expect("SwiGlu", {wrong}, 161002, "dim: kind double, expected int");
+    expect("SwiGlu", {strange}, 161002, "dim: kind 7, expected int");
+    expect("SwiGlu", {integer("dim", 0)}, 161001, "aclnnSwiGlu: x: NULL");
+    uint64_t size;
+    aclOpExecutor* executor;
+    EXPECT_EQ(gradusPrepare("SwiGlu", nullptr, 2, &size, &executor), 161001);
+}
+
+TEST(ByName, DefaultsAreTheCatalogues) {
+    Call call("SwiGlu");  // dim left out: −1
+    call.in("x", Array(ACL_FLOAT, {3, 8})).out("out", ACL_FLOAT, {3, 4});
+    EXPECT_EQ(call.ask().code, 0);
+}
+
+TEST(Catalogue, IsJsonWithEveryOperator) {
+    const std::string text = gradusCatalogue();
+    for (const char* word : {"\"SwiGlu\"", "\"SwiGluGrad\"", "\"family\": \"swi_glu\"", "\"name\": \"yGrad\"",
+                             "\"default\": -1", "\"dtypes\": [\"f32\", \"f16\", \"bf16\"]", "\"in_place\": \"x\"",
+                             "\"Ascend910B\"", "\"formula\"", "\"document\""})
+        EXPECT_NE(text.find(word), std::string::npos) << word;
+    // aclInit reads any JSON file, and says when it is none
+    char path[] = "/tmp/gradus_catalogue_XXXXXX";
+    const int file = mkstemp(path);
+    ASSERT_GE(file, 0);
+    ASSERT_EQ(write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    close(file);
+    aclFinalize();
+    EXPECT_EQ(aclInit(path), 0) << take_message();
+    EXPECT_EQ(aclFinalize(), 0);
+    std::remove(path);
+}
+
+TEST(Options, NamesAndValues) {
+    EXPECT_STREQ(gradusVersion(), GRADUS_EXPECTED_VERSION);
+    EXPECT_STREQ(gradusGetOption("limits"), "on");
+    EXPECT_STREQ(gradusGetOption("precision"), "fast");
+    EXPECT_STREQ(gradusGetOption("soc_name"), "Ascend910B1");
+    EXPECT_STREQ(gradusGetOption("log"), "off");
+    EXPECT_GE(std::stoi(gradusGetOption("num_threads")), 1);
+    EXPECT_EQ(gradusGetOption("color"), nullptr);
+    EXPECT_EQ(gradusGetOption(nullptr), nullptr);
+    take_message();
+    const struct {
+        const char *name, *value, *message;
+    } wrong[] = {{"color", "blue", "unknown option 'color', expected one of limits, precision"},
+                 {"limits", "maybe", "limits: value 'maybe', expected on or off"},
+                 {"precision", "", "expected fast or golden"},
+                 {"num_threads", "0", "expected a number from 1"},
+                 {"num_threads", "2x", "expected a number from 1"},
+                 {"max_isa", "sse9", "expected one of what this CPU has: scalar"},
+                 {"soc_name", "", "soc_name"},
+                 {nullptr, "on", "name: NULL"},
+                 {"limits", nullptr, "value: NULL"}};
+    for (const auto& row : wrong) {
+        EXPECT_EQ(gradusSetOption(row.name, row.value), 100000);
+        const std::string message = take_message();
+        EXPECT_NE(message.find(row.message), std::string::npos) << message;
+    }
+    EXPECT_STREQ(gradusGetOption("limits"), "on") << "a refused value changes nothing";
+    const Option soc("soc_name", "Ascend310P3");
+    EXPECT_STREQ(aclrtGetSocName(), "Ascend310P3");
+}
+
+TEST(Options, LogTellsAboutALaunch) {
+    Call call("SwiGlu");
+    call.in("x", Array(ACL_FLOAT, {3, 8})).integer("dim", -1).out("out", ACL_FLOAT, {3, 4});
+    ::testing::internal::CaptureStderr();
+    {
+        const Option log("log", "info");
+        call.run();
+    }
+    const std::string text = ::testing::internal::GetCapturedStderr();
+    for (const char* word : {"aclnnSwiGlu", "x[3, 8]:f32", "out[3, 4]:f32", "path ", "workspace 0", "µs"})
+        EXPECT_NE(text.find(word), std::string::npos) << word << " in " << text;
+    ::testing::internal::CaptureStderr();
+    call.run();
+    EXPECT_EQ(::testing::internal::GetCapturedStderr(), "") << "nothing is printed unless asked for";
+}
+
+// Run by the test below in a process of its own, with a wrong variable in its environment.
+TEST(Environment, DISABLED_Answers) {
+    Call call("SwiGlu");
+    call.in("x", Array(ACL_FLOAT, {3, 8})).integer("dim", -1).out("out", ACL_FLOAT, {3, 4});
+    const Call::Answer answer = call.ask();
+    std::printf("code %d %s\n", answer.code, answer.message.c_str());
+}
+
+TEST(Environment, AWrongValueIsAnError) {
+    char self[4096];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    ASSERT_GT(length, 0);
+    self[length] = '\0';
+    const auto answer = [&](const std::string& variable) {
+        const std::string command =
+            variable + " '" + self + "' --gtest_also_run_disabled_tests --gtest_filter='*DISABLED_Answers' 2>&1";
+        FILE* pipe = popen(command.c_str(), "r");
+        std::string output;
+        char line[512];
+        while (std::fgets(line, sizeof line, pipe) != nullptr) output += line;
+        pclose(pipe);
+        return output;
+    };
+    EXPECT_NE(answer("GRADUS_LIMITS=off").find("code 0"), std::string::npos);
+    const std::string limits = answer("GRADUS_LIMITS=maybe"), isa = answer("GRADUS_MAX_ISA=abacus");
+    EXPECT_NE(limits.find("code 161002 aclnnSwiGlu: GRADUS_LIMITS: value 'maybe', expected on or off"),
+              std::string::npos)
+        << limits;
+    EXPECT_NE(isa.find("GRADUS_MAX_ISA: value 'abacus', expected one of what this CPU has: scalar"), std::string::npos)
+        << isa;
+}
+
+}  // namespace
+}  // namespace gradus::testing

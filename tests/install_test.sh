@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Installs a build into a fresh prefix and uses that as strangers do: every example built by hand with CANN's library
+# names, by CMake, and by pkg-config; then the promises of the library's file itself.
+#   install_test.sh <root of the repository> <build directory>
+set -euo pipefail
+
+usage="usage: install_test.sh <root of the repository> <build directory>"
+root=$(cd "${1:?$usage}" && pwd)
+build=$(cd "${2:?$usage}" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix="$work/a prefix"  # with a blank: nothing may depend on there being none
+mkdir -p "$work/hand" "$work/pkg"
+
+fail() { echo "install_test: $*" >&2; exit 1; }
+step() { echo "-- $*"; }
+
+# Runs a program and shows its output only if it fails.
+run() {
+    "$@" >"$work/output" 2>&1 || { cat "$work/output" >&2; fail "failed: $*"; }
+}
+
+# A library that was built with a sanitizer wants its users to be so, too.
+sanitize=$(sed -n 's/^GRADUS_SANITIZE:STRING=//p' "$build/CMakeCache.txt")
+flags=(-Wall -Wextra -Werror ${sanitize:+"-fsanitize=$sanitize"})
+c=(gcc -std=c11 "${flags[@]}")
+cxx=(g++ -std=c++11 "${flags[@]}")
+
+step "install"
+run cmake --install "$build" --prefix "$prefix"
+
+step "by hand: CANN's library names, set_env.sh"
+cann=("-I$prefix/include" "-L$prefix/lib64" -lascendcl -lnnopbase -lopapi)
+run "${cxx[@]}" "$root/examples/swi_glu.cpp" "${cann[@]}" -o "$work/hand/swi_glu"
+run "${c[@]}" "$root/examples/by_name.c" "${cann[@]}" -o "$work/hand/by_name"
+run "${c[@]}" "$root/examples/dlopen.c" "-I$prefix/include" -ldl -lm -o "$work/hand/dlopen"
+for example in swi_glu by_name dlopen; do
+    run bash -c '. "$1/set_env.sh"; exec "$2"' - "$prefix" "$work/hand/$example"
+done
+run bash -c '. "$1/set_env.sh"; [ "$ASCEND_HOME_PATH" = "$1" ]' - "$prefix"
+# Its variables alone must do: no -I, no -L.
+run bash -c '. "$1/set_env.sh"; shift; exec "$@"' - "$prefix" \
+    "${cxx[@]}" "$root/examples/swi_glu.cpp" -lascendcl -lnnopbase -lopapi -o "$work/hand/by_environment"
+
+step "by CMake"
+run cmake -S "$root/examples" -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$prefix" \
+    "-DCMAKE_C_FLAGS=${flags[*]}" "-DCMAKE_CXX_FLAGS=${flags[*]}"
+run cmake --build "$work/cmake"
+run "$work/cmake/swi_glu"
+run "$work/cmake/by_name"
+run env "LD_LIBRARY_PATH=$prefix/lib64" "$work/cmake/dlopen"
+
+step "by pkg-config"
+export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
+run pkg-config --exists gradus
+# Through eval, because pkg-config quotes the blank for a shell.
+eval "package=($(pkg-config --cflags --libs gradus))"
+run "${cxx[@]}" "$root/examples/swi_glu.cpp" "${package[@]}" -o "$work/pkg/swi_glu"
+run "$work/pkg/swi_glu"
+
+step "lib and lib64 are alike"
+for name in gradus ascendcl acl_rt nnopbase opapi opapi_math opapi_nn opapi_transformer cust_opapi; do
+    [ "$prefix/lib/lib$name.so" -ef "$prefix/lib64/libgradus.so" ] || fail "lib/lib$name.so is not the library"
+    [ "$prefix/lib64/lib$name.so" -ef "$prefix/lib64/libgradus.so" ] || fail "lib64/lib$name.so is not the library"
+done
+
+step "soname and exported symbols"
+library=$prefix/lib64/libgradus.so
+soname=$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+[ "$soname" = libgradus.so.0 ] || fail "soname $soname, expected libgradus.so.0"
+exported=$(nm -D --defined-only "$library" | awk '{ print $NF }')
+others=$(grep -vE '^(aclnn|acl|gradus)[A-Z]|^aclrt[A-Z]' <<<"$exported" || true)
+[ -z "$others" ] || fail "exports what is not the C interface:"$'\n'"$(head -20 <<<"$others")"
+
+step "nothing in the prefix knows where it was built or installed"
+for text in set_env.sh lib/pkgconfig/gradus.pc lib/cmake/gradus/gradus-config.cmake; do
+    ! grep -qF -e "$work" -e "$root" "$prefix/$text" || fail "$text has an absolute path in it"
+done
+mv "$prefix" "$work/moved"
+run bash -c '. "$1/set_env.sh"; exec "$2"' - "$work/moved" "$work/hand/swi_glu"
+
+echo "install_test: all well, $(wc -l <<<"$exported") symbols"

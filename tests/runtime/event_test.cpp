@@ -1,0 +1,289 @@
+#include <pthread.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+
+#include "common.h"
+
+namespace {
+
+class Events : public Runtime {
+  protected:
+    void SetUp() override {
+        Runtime::SetUp();
+        ASSERT_EQ(aclrtCreateStream(&other), 0);
+        ASSERT_EQ(aclrtCreateEvent(&plain), 0);
+        ASSERT_EQ(aclrtCreateEventWithFlag(&flagged, ACL_EVENT_SYNC), 0);
+        ASSERT_EQ(aclrtCreateEventExWithFlag(&extended, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE), 0);
+    }
+    void TearDown() override {
+        for (aclrtEvent event : {plain, flagged, extended})
+            EXPECT_EQ(aclrtDestroyEvent(event), event != nullptr ? 0 : 100000);
+        EXPECT_EQ(aclrtDestroyStream(other), 0);
+        Runtime::TearDown();
+    }
+
+    aclrtStream other = nullptr;
+    aclrtEvent plain = nullptr, flagged = nullptr, extended = nullptr;
+};
+
+void count_up(void* argument) { ++*static_cast<std::atomic<int>*>(argument); }
+void throws(void*) { throw 1; }
+
+TEST_F(Events, CreateRefuses) {
+    EXPECT_EQ(aclrtCreateEvent(nullptr), 100000);
+    EXPECT_EQ(aclrtCreateEventWithFlag(nullptr, ACL_EVENT_SYNC), 100000);
+    EXPECT_EQ(aclrtCreateEventExWithFlag(nullptr, ACL_EVENT_SYNC), 100000);
+    aclrtEvent event = nullptr;
+    EXPECT_EQ(aclrtCreateEventWithFlag(&event, 0x4000), 107000);
+    expect_message("aclrtCreateEventWithFlag", "flag: 16384");
+    std::thread([&] { EXPECT_EQ(aclrtCreateEvent(&event), 107002); }).join();
+    EXPECT_EQ(event, nullptr);
+}
+
+TEST_F(Events, StaleHandles) {
+    aclrtEvent dead = nullptr;
+    ASSERT_EQ(aclrtCreateEvent(&dead), 0);
+    ASSERT_EQ(aclrtDestroyEvent(dead), 0);
+    float ms = 0;
+    uint64_t us = 0;
+    aclrtEventStatus old_status;
+    aclrtEventRecordedStatus status;
+    for (void* wrong : {dead, static_cast<void*>(&plain), stream}) {
+        EXPECT_EQ(aclrtDestroyEvent(wrong), 107017);
+        expect_message("aclrtDestroyEvent", "event: not a live event");
+        EXPECT_EQ(aclrtRecordEvent(wrong, stream), 107017);
+        EXPECT_EQ(aclrtResetEvent(wrong, stream), 107017);
+        EXPECT_EQ(aclrtStreamWaitEvent(stream, wrong), 107017);
+        EXPECT_EQ(aclrtSynchronizeEvent(wrong), 107017);
+        EXPECT_EQ(aclrtSynchronizeEventWithTimeout(wrong, 10), 107017);
+        EXPECT_EQ(aclrtQueryEventStatus(wrong, &status), 107017);
+        EXPECT_EQ(aclrtQueryEvent(wrong, &old_status), 107017);
+        EXPECT_EQ(aclrtEventElapsedTime(&ms, wrong, plain), 107017);
+        EXPECT_EQ(aclrtEventGetTimestamp(wrong, &us), 107017);
+    }
+    EXPECT_EQ(aclrtDestroyEvent(nullptr), 100000);
+    EXPECT_EQ(aclrtRecordEvent(nullptr, stream), 100000);
+    EXPECT_EQ(aclrtStreamWaitEvent(stream, nullptr), 100000);
+    EXPECT_EQ(aclrtSynchronizeEvent(nullptr), 100000);
+    EXPECT_EQ(aclrtQueryEventStatus(plain, nullptr), 100000);
+    EXPECT_EQ(aclrtQueryEvent(plain, nullptr), 100000);
+    EXPECT_EQ(aclrtEventElapsedTime(nullptr, plain, plain), 100000);
+    EXPECT_EQ(aclrtEventGetTimestamp(plain, nullptr), 100000);
+}
+
+TEST_F(Events, NeverRecorded) {
+    EXPECT_EQ(aclrtStreamWaitEvent(stream, plain), 107000);
+    expect_message("aclrtStreamWaitEvent", "never recorded");
+    EXPECT_EQ(aclrtStreamWaitEvent(stream, extended), 0);
+    EXPECT_EQ(aclrtSynchronizeStream(stream), 0);
+    EXPECT_EQ(aclrtSynchronizeEvent(plain), 107000);
+    EXPECT_EQ(aclrtSynchronizeEvent(flagged), 107000);
+    EXPECT_EQ(aclrtSynchronizeEvent(extended), 0);
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_COMPLETE;
+    EXPECT_EQ(aclrtQueryEventStatus(plain, &status), 0);
+    EXPECT_EQ(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
+    float ms = 0;
+    uint64_t us = 0;
+    ASSERT_EQ(aclrtRecordEvent(plain, stream), 0);
+    ASSERT_EQ(aclrtSynchronizeEvent(plain), 0);
+    EXPECT_EQ(aclrtEventElapsedTime(&ms, plain, extended), 507000);
+    EXPECT_EQ(aclrtEventElapsedTime(&ms, extended, plain), 507000);
+    EXPECT_EQ(aclrtEventGetTimestamp(extended, &us), 507000);
+}
+
+TEST_F(Events, SyncKindBlocksUntilTheRecordArrives) {
+    std::atomic<int> ran = 0;
+    ASSERT_EQ(aclrtStreamWaitEvent(stream, flagged), 0);
+    ASSERT_EQ(aclrtLaunchHostFunc(stream, count_up, &ran), 0);
+    EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(stream, 30), 507046);
+    EXPECT_EQ(ran, 0);
+    ASSERT_EQ(aclrtRecordEvent(flagged, other), 0);
+    EXPECT_EQ(aclrtSynchronizeStream(stream), 0);
+    EXPECT_EQ(ran, 1);
+    // forgotten, it blocks again
+    ASSERT_EQ(aclrtResetEvent(flagged, stream), 0);
+    ASSERT_EQ(aclrtStreamWaitEvent(stream, flagged), 0);
+    EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(stream, 30), 507046);
+    ASSERT_EQ(aclrtRecordEvent(flagged, other), 0);
+    EXPECT_EQ(aclrtSynchronizeStream(stream), 0);
+}
+
+TEST_F(Events, OrderTwoStreams) {
+    constexpr size_t kBytes = 8 << 20;
+    auto* a = static_cast<char*>(device_memory(kBytes));
+    auto* b = static_cast<char*>(device_memory(kBytes));
+    for (char value = 1; value <= 10; ++value)
+        for (aclrtEvent event : {plain, flagged, extended}) {
+            ASSERT_EQ(aclrtMemsetAsync(a, kBytes, value, kBytes, stream), 0);
+            ASSERT_EQ(aclrtRecordEvent(event, stream), 0);
+            ASSERT_EQ(aclrtStreamWaitEvent(other, event), 0);
+            ASSERT_EQ(aclrtMemcpyAsync(b, kBytes, a, kBytes, ACL_MEMCPY_DEVICE_TO_DEVICE, other), 0);
+            ASSERT_EQ(aclrtSynchronizeStream(other), 0);
+            ASSERT_EQ(b[kBytes - 1], value);
+        }
+    // and the synchronous copy follows the chain over both streams
+    ASSERT_EQ(aclrtMemsetAsync(a, kBytes, 99, kBytes, stream), 0);
+    ASSERT_EQ(aclrtRecordEvent(plain, stream), 0);
+    ASSERT_EQ(aclrtStreamWaitEvent(other, plain), 0);
+    ASSERT_EQ(aclrtMemcpyAsync(b, kBytes, a, kBytes, ACL_MEMCPY_DEVICE_TO_DEVICE, other), 0);
+    char last = 0;
+    ASSERT_EQ(aclrtMemcpy(&last, 1, b + kBytes - 1, 1, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+    EXPECT_EQ(last, 99);
+    EXPECT_EQ(aclrtFree(a), 0);
+    EXPECT_EQ(aclrtFree(b), 0);
+}
+
+TEST_F(Events, QueryTimeAndTimeouts) {
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_COMPLETE;
+    aclrtEventStatus old_status = ACL_EVENT_STATUS_COMPLETE;
+    float ms = -1;
+    uint64_t us = 0, later = 0;
+    ASSERT_EQ(aclrtRecordEvent(plain, stream), 0);
+    {
+        Gate gate;
+        ASSERT_EQ(gate.hold(stream), 0);
+        ASSERT_EQ(aclrtRecordEvent(extended, stream), 0);
+        EXPECT_EQ(aclrtQueryEventStatus(extended, &status), 0);
+        EXPECT_EQ(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
+        EXPECT_EQ(aclrtQueryEvent(extended, &old_status), 0);
+        EXPECT_EQ(old_status, ACL_EVENT_STATUS_NOT_READY);
+        EXPECT_EQ(aclrtEventElapsedTime(&ms, plain, extended), 107006);
+        EXPECT_EQ(aclrtEventGetTimestamp(extended, &us), 107006);
+        EXPECT_EQ(aclrtSynchronizeEventWithTimeout(extended, 20), 507047);
+        expect_message("aclrtSynchronizeEventWithTimeout", "20 ms");
+        EXPECT_EQ(aclrtSynchronizeEventWithTimeout(extended, 0), 107000);
+        EXPECT_EQ(aclrtSynchronizeEventWithTimeout(extended, -2), 107000);
+    }
+    EXPECT_EQ(aclrtSynchronizeEvent(extended), 0);
+    EXPECT_EQ(aclrtSynchronizeEventWithTimeout(extended, -1), 0);
+    EXPECT_EQ(aclrtQueryEventStatus(extended, &status), 0);
+    EXPECT_EQ(status, ACL_EVENT_RECORDED_STATUS_COMPLETE);
+    EXPECT_EQ(aclrtQueryEvent(extended, &old_status), 0);
+    EXPECT_EQ(old_status, ACL_EVENT_STATUS_COMPLETE);
+    EXPECT_EQ(aclrtEventElapsedTime(&ms, plain, extended), 0);
+    EXPECT_GE(ms, 20);
+    EXPECT_LT(ms, 4000);
+    EXPECT_EQ(aclrtEventGetTimestamp(plain, &us), 0);
+    EXPECT_EQ(aclrtEventGetTimestamp(extended, &later), 0);
+    EXPECT_NEAR(static_cast<double>(later - us) / 1000, ms, 1);
+}
+
+TEST_F(Events, DestroyedWhileWorkWaits) {
+    std::atomic<int> ran = 0;
+    ASSERT_EQ(aclrtStreamWaitEvent(stream, flagged), 0);
+    ASSERT_EQ(aclrtLaunchHostFunc(stream, count_up, &ran), 0);
+    ASSERT_EQ(aclrtDestroyEvent(flagged), 0);  // nobody can record it any more
+    flagged = nullptr;
+    EXPECT_EQ(aclrtSynchronizeStream(stream), 0);
+    EXPECT_EQ(ran, 1);
+    // a record that is queued still arrives, and is waited for
+    Gate gate;
+    ASSERT_EQ(gate.hold(stream), 0);
+    ASSERT_EQ(aclrtRecordEvent(plain, stream), 0);
+    ASSERT_EQ(aclrtStreamWaitEvent(other, plain), 0);
+    ASSERT_EQ(aclrtDestroyEvent(plain), 0);
+    plain = nullptr;
+    EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(other, 20), 507046);
+    gate.open();
+    EXPECT_EQ(aclrtSynchronizeStream(other), 0);
+}
+
+TEST_F(Events, ThreadsRecordAndWait) {
+    std::thread recorder([&] {
+        for (int i = 0; i < 2000; ++i) ASSERT_EQ(aclrtRecordEvent(extended, stream), 0);
+    });
+    for (int i = 0; i < 2000; ++i) {
+        ASSERT_EQ(aclrtStreamWaitEvent(other, extended), 0);
+        ASSERT_EQ(aclrtSynchronizeEvent(extended), 0);
+    }
+    recorder.join();
+    EXPECT_EQ(aclrtSynchronizeStream(other), 0);
+}
+
+class Reports : public Runtime {};
+
+TEST_F(Reports, WithoutSubscription) {
+    std::atomic<int> ran = 0;
+    EXPECT_EQ(aclrtLaunchCallback(count_up, &ran, ACL_CALLBACK_BLOCK, stream), 107015);
+    expect_message("aclrtLaunchCallback", "aclrtSubscribeReport");
+    EXPECT_EQ(aclrtProcessReport(10), 107012);
+    EXPECT_EQ(aclrtUnSubscribeReport(pthread_self(), stream), 107012);
+    EXPECT_EQ(aclrtSubscribeReport(pthread_self(), &stream), 107017);
+    EXPECT_EQ(aclrtProcessReport(0), 107000);
+    EXPECT_EQ(aclrtProcessReport(-2), 107000);
+}
+
+TEST_F(Reports, RunOnTheSubscribedThread) {
+    struct Seen {
+        std::thread::id thread;
+        std::atomic<int> count = 0;
+        static void note(void* argument) {
+            auto& seen = *static_cast<Seen*>(argument);
+            seen.thread = std::this_thread::get_id();
+            ++seen.count;
+        }
+    } seen;
+    std::atomic<bool> stop = false;
+    std::thread server([&] {
+        while (!stop) aclrtProcessReport(10);
+    });
+    const auto id = static_cast<uint64_t>(server.native_handle());
+    ASSERT_EQ(aclrtSubscribeReport(id, stream), 0);
+    EXPECT_EQ(aclrtSubscribeReport(id, stream), 107000);
+    EXPECT_EQ(aclrtLaunchCallback(nullptr, &seen, ACL_CALLBACK_BLOCK, stream), 100000);
+    for (int i = 0; i < 50; ++i) ASSERT_EQ(aclrtLaunchCallback(Seen::note, &seen, ACL_CALLBACK_BLOCK, stream), 0);
+    EXPECT_EQ(aclrtSynchronizeStream(stream), 0);
+    EXPECT_EQ(seen.count, 50);
+    EXPECT_EQ(seen.thread, server.get_id());
+    ASSERT_EQ(aclrtUnSubscribeReport(id, stream), 0);
+    stop = true;
+    server.join();
+}
+
+TEST_F(Reports, BlockingHoldsTheStreamAndTheOtherDoesNot) {
+    std::atomic<int> ran = 0, after = 0;
+    ASSERT_EQ(aclrtSubscribeReport(pthread_self(), stream), 0);
+    EXPECT_EQ(aclrtProcessReport(10), 507012);
+    ASSERT_EQ(aclrtLaunchCallback(count_up, &ran, ACL_CALLBACK_NO_BLOCK, stream), 0);
+    ASSERT_EQ(aclrtSynchronizeStream(stream), 0);
+    EXPECT_EQ(ran, 0);
+    ASSERT_EQ(aclrtLaunchCallback(count_up, &ran, ACL_CALLBACK_BLOCK, stream), 0);
+    ASSERT_EQ(aclrtLaunchHostFunc(stream, count_up, &after), 0);
+    EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(stream, 20), 507046);
+    EXPECT_EQ(after, 0);
+    EXPECT_EQ(aclrtProcessReport(1000), 0);
+    EXPECT_EQ(ran, 2);
+    EXPECT_EQ(aclrtSynchronizeStream(stream), 0);
+    EXPECT_EQ(after, 1);
+    // unsubscribing lets the stream go
+    ASSERT_EQ(aclrtLaunchCallback(count_up, &ran, ACL_CALLBACK_BLOCK, stream), 0);
+    EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(stream, 20), 507046);
+    ASSERT_EQ(aclrtUnSubscribeReport(pthread_self(), stream), 0);
+    EXPECT_EQ(aclrtSynchronizeStream(stream), 0);
+    EXPECT_EQ(ran, 2);
+    EXPECT_EQ(aclrtProcessReport(10), 107012);
+}
+
+TEST_F(Reports, ExceptionsStayInside) {
+    ASSERT_EQ(aclrtSubscribeReport(pthread_self(), stream), 0);
+    ASSERT_EQ(aclrtLaunchCallback(throws, nullptr, ACL_CALLBACK_BLOCK, stream), 0);
+    EXPECT_EQ(aclrtProcessReport(1000), 507018);
+    EXPECT_EQ(aclrtSynchronizeStream(stream), 507018);
+    EXPECT_EQ(aclrtUnSubscribeReport(pthread_self(), stream), 0);
+}
+
+TEST_F(Reports, StreamDestroyedByForceWhileItWaits) {
+    std::atomic<int> ran = 0;
+    ASSERT_EQ(aclrtSubscribeReport(pthread_self(), stream), 0);
+    ASSERT_EQ(aclrtLaunchCallback(count_up, &ran, ACL_CALLBACK_BLOCK, stream), 0);
+    EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(stream, 20), 507046);
+    EXPECT_EQ(aclrtDestroyStreamForce(stream), 0);
+    stream = nullptr;
+    EXPECT_EQ(aclrtProcessReport(10), 0);  // it was due
+    EXPECT_EQ(aclrtProcessReport(10), 107012);
+    EXPECT_EQ(ran, 1);
+}
+
+}  // namespace

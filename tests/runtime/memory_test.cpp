@@ -1,0 +1,311 @@
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "common.h"
+
+namespace {
+
+constexpr size_t kPage = 4096, kMiB = size_t{1} << 20;
+
+struct FootprintCase {
+    size_t size;
+    aclrtMemMallocPolicy policy;
+    bool align32;
+    size_t footprint;
+};
+
+class Footprint : public Runtime, public testing::WithParamInterface<FootprintCase> {};
+
+TEST_P(Footprint, IsLegalAndZeroToTheLastByte) {
+    const auto [size, policy, align32, footprint] = GetParam();
+    void* p = nullptr;
+    ASSERT_EQ((align32 ? aclrtMallocAlign32 : aclrtMalloc)(&p, size, policy), 0);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % (footprint % (2 * kMiB) == 0 ? 2 * kMiB : kPage), 0u);
+    std::vector<char> host(footprint + 1, 1);
+    EXPECT_EQ(aclrtMemcpy(host.data(), footprint, p, footprint, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+    host.pop_back();
+    EXPECT_EQ(host, std::vector<char>(footprint, 0));
+    EXPECT_EQ(aclrtMemset(p, footprint, 7, footprint), 0);
+    EXPECT_EQ(static_cast<char*>(p)[footprint - 1], 7);
+    host.push_back(0);
+    EXPECT_EQ(aclrtMemcpy(host.data(), footprint + 1, p, footprint + 1, ACL_MEMCPY_DEVICE_TO_HOST), 107000);
+    expect_message("aclrtMemcpy", "src: " + std::to_string(footprint + 1) + " bytes at offset 0");
+    EXPECT_EQ(aclrtMemcpy(p, footprint + 1, host.data(), footprint + 1, ACL_MEMCPY_HOST_TO_DEVICE), 107000);
+    expect_message("aclrtMemcpy", "expected at most " + std::to_string(footprint));
+    EXPECT_EQ(aclrtMemset(p, footprint + 1, 0, footprint + 1), 107000);
+    expect_message("aclrtMemset", "devPtr");
+    EXPECT_EQ(aclrtMemcpy(static_cast<char*>(p) + footprint - 1, 2, host.data(), 2, ACL_MEMCPY_HOST_TO_DEVICE), 107000);
+    EXPECT_EQ(aclrtFree(p), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Footprint,
+                         testing::Values(FootprintCase{1, ACL_MEM_MALLOC_HUGE_FIRST, false, kPage},
+                                         FootprintCase{kPage - 32, ACL_MEM_MALLOC_NORMAL_ONLY, false, kPage},
+                                         FootprintCase{kPage - 31, ACL_MEM_MALLOC_NORMAL_ONLY, false, 2 * kPage},
+                                         FootprintCase{kPage, ACL_MEM_MALLOC_HUGE_FIRST, true, kPage},
+                                         FootprintCase{kMiB - 32, ACL_MEM_MALLOC_HUGE_FIRST, false, kMiB},
+                                         FootprintCase{kMiB - 31, ACL_MEM_MALLOC_HUGE_FIRST, false, 2 * kMiB},
+                                         FootprintCase{kMiB, ACL_MEM_MALLOC_HUGE_FIRST, true, kMiB},
+                                         FootprintCase{kMiB + 1, ACL_MEM_MALLOC_NORMAL_ONLY, true, 2 * kMiB},
+                                         FootprintCase{2 * kMiB - 32, ACL_MEM_MALLOC_NORMAL_ONLY, false, 2 * kMiB},
+                                         FootprintCase{2 * kMiB, ACL_MEM_MALLOC_HUGE_FIRST, false, 4 * kMiB},
+                                         FootprintCase{2 * kMiB, ACL_MEM_MALLOC_HUGE_FIRST, true, 2 * kMiB},
+                                         FootprintCase{1, ACL_MEM_MALLOC_HUGE_ONLY, false, 2 * kMiB},
+                                         FootprintCase{1, ACL_MEM_MALLOC_HUGE_ONLY_P2P, false, 2 * kMiB}));
+
+class Memory : public Runtime {};
+
+TEST_F(Memory, RefusesNullAndZero) {
+    void* p = nullptr;
+    EXPECT_EQ(aclrtMalloc(nullptr, 32, ACL_MEM_MALLOC_HUGE_FIRST), 100000);
+    expect_message("aclrtMalloc", "devPtr: NULL");
+    EXPECT_EQ(aclrtMalloc(&p, 0, ACL_MEM_MALLOC_HUGE_FIRST), 100000);
+    expect_message("aclrtMalloc", "size: 0");
+    EXPECT_EQ(aclrtMallocHost(nullptr, 32), 100000);
+    EXPECT_EQ(aclrtMallocHost(&p, 0), 100000);
+    EXPECT_EQ(aclrtFree(nullptr), 100000);
+    EXPECT_EQ(aclrtFreeHost(nullptr), 100000);
+    EXPECT_EQ(p, nullptr);
+}
+
+TEST_F(Memory, ExhaustionIsAnError) {
+    size_t free_size = 0, total = 0;
+    ASSERT_EQ(aclrtGetMemInfo(ACL_HBM_MEM, &free_size, &total), 0);
+    EXPECT_GT(free_size, 0u);
+    EXPECT_LE(free_size, total);
+    void* p = nullptr;
+    for (size_t size : {SIZE_MAX, SIZE_MAX - 31, SIZE_MAX / 2, total + 1}) {
+        EXPECT_EQ(aclrtMalloc(&p, size, ACL_MEM_MALLOC_HUGE_FIRST), 207001);
+        expect_message("aclrtMalloc", std::to_string(size));
+        EXPECT_EQ(aclrtMallocHost(&p, size), 207001);
+    }
+    EXPECT_EQ(p, nullptr);
+    message();
+    ASSERT_EQ(aclrtMalloc(&p, total / 10 * 6, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+    void* second = nullptr;
+    EXPECT_EQ(aclrtMalloc(&second, total / 10 * 6, ACL_MEM_MALLOC_HUGE_FIRST), 207001);
+    EXPECT_EQ(aclrtFree(p), 0);
+    EXPECT_EQ(aclrtMalloc(&second, total / 10 * 6, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+    EXPECT_EQ(aclrtFree(second), 0);
+}
+
+TEST_F(Memory, FreeKnowsItsOwn) {
+    void* device = device_memory(100);
+    void* host = nullptr;
+    ASSERT_EQ(aclrtMallocHost(&host, 100), 0);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(host) % 64, 0u);
+    int local = 0;
+    EXPECT_EQ(aclrtFree(&local), 107000);
+    expect_message("aclrtFree", "not the start of a live allocation");
+    EXPECT_EQ(aclrtFree(static_cast<char*>(device) + 32), 107000);
+    EXPECT_EQ(aclrtFree(host), 107000);
+    expect_message("aclrtFree", "aclrtFreeHost");
+    EXPECT_EQ(aclrtFreeHost(device), 107000);
+    expect_message("aclrtFreeHost", "aclrtFree frees it");
+    EXPECT_EQ(aclrtFree(device), 0);
+    EXPECT_EQ(aclrtFree(device), 107000);
+    EXPECT_EQ(aclrtFreeHost(host), 0);
+    EXPECT_EQ(aclrtFreeHost(host), 107000);
+}
+
+TEST_F(Memory, NeedsAContextToAllocateAndNoneToFree) {
+    void* p = device_memory(100);
+    std::thread([&] {
+        void* q = nullptr;
+        size_t bytes = 0;
+        char host[4] = {};
+        EXPECT_EQ(aclrtMalloc(&q, 100, ACL_MEM_MALLOC_HUGE_FIRST), 107002);
+        expect_message("aclrtMalloc", "no current context");
+        EXPECT_EQ(aclrtMallocHost(&q, 100), 107002);
+        EXPECT_EQ(aclrtMemcpy(host, 4, p, 4, ACL_MEMCPY_DEVICE_TO_HOST), 107002);
+        EXPECT_EQ(aclrtMemset(p, 4, 0, 4), 107002);
+        EXPECT_EQ(aclrtGetMemInfo(ACL_HBM_MEM, &bytes, &bytes), 107002);
+        EXPECT_EQ(aclrtFree(p), 0);
+    }).join();
+}
+
+TEST_F(Memory, CopyChecks) {
+    char* d = static_cast<char*>(device_memory(64));
+    char host[64] = {};
+    // count 0 wins over everything else
+    EXPECT_EQ(aclrtMemcpy(nullptr, 0, nullptr, 0, static_cast<aclrtMemcpyKind>(7)), 0);
+    EXPECT_EQ(aclrtMemcpy(nullptr, 64, host, 64, ACL_MEMCPY_HOST_TO_DEVICE), 100000);
+    expect_message("aclrtMemcpy", "dst: NULL");
+    EXPECT_EQ(aclrtMemcpy(d, 64, nullptr, 64, ACL_MEMCPY_HOST_TO_DEVICE), 100000);
+    expect_message("aclrtMemcpy", "src: NULL");
+    for (aclrtMemcpyKind kind : {ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, ACL_MEMCPY_INTER_DEVICE_TO_DEVICE}) {
+        EXPECT_EQ(aclrtMemcpy(d, 64, host, 64, kind), 100000);
+        expect_message("aclrtMemcpy", "expected 0 to 5");
+    }
+    EXPECT_EQ(aclrtMemcpy(d, 63, host, 64, ACL_MEMCPY_HOST_TO_DEVICE), 107000);
+    expect_message("aclrtMemcpy", "count: 64, expected at most destMax = 63");
+    for (int kind = 0; kind <= 5; ++kind) {  // a wrong but valid kind succeeds
+        host[0] = static_cast<char>(10 + kind);
+        EXPECT_EQ(aclrtMemcpy(d, 64, host, 64, static_cast<aclrtMemcpyKind>(kind)), 0);
+        EXPECT_EQ(d[0], host[0]);
+        EXPECT_EQ(aclrtMemcpyAsync(host, 64, d, 64, static_cast<aclrtMemcpyKind>(kind), stream), 0);
+    }
+    EXPECT_EQ(aclrtMemcpyAsync(d, 63, host, 64, ACL_MEMCPY_HOST_TO_DEVICE, stream), 107000);
+    EXPECT_EQ(aclrtMemcpyAsync(nullptr, 63, host, 64, ACL_MEMCPY_HOST_TO_DEVICE, stream), 100000);
+    EXPECT_EQ(aclrtMemcpyAsync(d, 64, host, 64, ACL_MEMCPY_HOST_TO_DEVICE, &stream), 107017);
+    EXPECT_EQ(aclrtMemsetAsync(d, 63, 0, 64, stream), 107000);
+    EXPECT_EQ(aclrtMemsetAsync(nullptr, 64, 0, 64, stream), 100000);
+    EXPECT_EQ(aclrtMemset(nullptr, 64, 0, 64), 100000);
+    EXPECT_EQ(aclrtMemset(d, 63, 0, 64), 107000);
+    EXPECT_EQ(aclrtMemset(d, 64, 0, 0), 0);
+    EXPECT_EQ(aclrtFree(d), 0);
+    EXPECT_EQ(aclrtMemcpy(d, 64, host, 64, ACL_MEMCPY_HOST_TO_DEVICE), 107000);  // freed: an answer, not a fault
+    expect_message("aclrtMemcpy", "dst: not the address of live memory");
+    EXPECT_EQ(aclrtMemset(d, 64, 0, 64), 107000);
+}
+
+TEST_F(Memory, LargeAndOverlappingCopies) {
+    constexpr size_t kCount = 3 * kMiB;
+    auto* d = static_cast<uint32_t*>(device_memory(kCount * 4 + 64));
+    std::vector<uint32_t> host(kCount);
+    for (size_t i = 0; i < kCount; ++i) host[i] = static_cast<uint32_t>(i * 2654435761U);
+    ASSERT_EQ(aclrtMemcpy(d, kCount * 4, host.data(), kCount * 4, ACL_MEMCPY_HOST_TO_DEVICE), 0);
+    EXPECT_EQ(std::memcmp(d, host.data(), kCount * 4), 0);
+    ASSERT_EQ(aclrtMemcpyAsync(d + 16, kCount * 4, d, kCount * 4, ACL_MEMCPY_DEVICE_TO_DEVICE, stream), 0);
+    ASSERT_EQ(aclrtSynchronizeStream(stream), 0);
+    EXPECT_EQ(std::memcmp(d + 16, host.data(), kCount * 4), 0);
+    ASSERT_EQ(aclrtMemset(d, kCount * 4, 0x1A5, kCount * 4), 0);  // the low byte counts
+    EXPECT_EQ(d[0], 0xA5A5A5A5U);
+    EXPECT_EQ(d[kCount - 1], 0xA5A5A5A5U);
+    EXPECT_EQ(d[kCount], host[kCount - 16]);
+    EXPECT_EQ(aclrtFree(d), 0);
+}
+
+TEST_F(Memory, Copy2d) {
+    auto* d = static_cast<char*>(device_memory(64));
+    const char rows[] = "abc.def.ghi.";
+    EXPECT_EQ(aclrtMemcpy2d(d, 5, rows, 4, 3, 3, ACL_MEMCPY_HOST_TO_DEVICE), 0);
+    EXPECT_EQ(std::memcmp(d, "abc\0\0def\0\0ghi\0\0", 15), 0);
+    char back[13] = "............";
+    EXPECT_EQ(aclrtMemcpy2dAsync(back, 4, d, 5, 3, 3, ACL_MEMCPY_DEVICE_TO_HOST, stream), 0);  // pageable: done
+    EXPECT_STREQ(back, rows);
+    EXPECT_EQ(aclrtMemcpy2d(d, 2, rows, 4, 3, 3, ACL_MEMCPY_HOST_TO_DEVICE), 107000);
+    expect_message("aclrtMemcpy2d", "width: 3, expected at most dpitch = 2");
+    EXPECT_EQ(aclrtMemcpy2d(d, 4, rows, 2, 3, 3, ACL_MEMCPY_HOST_TO_DEVICE), 107000);
+    EXPECT_EQ(aclrtMemcpy2d(d, SIZE_MAX / 2, rows, 4, 3, 3, ACL_MEMCPY_HOST_TO_DEVICE), 107000);
+    EXPECT_EQ(aclrtMemcpy2d(nullptr, 4, rows, 4, 3, 3, ACL_MEMCPY_HOST_TO_DEVICE), 100000);
+    EXPECT_EQ(aclrtMemcpy2d(d, 4, rows, 4, 3, 3, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE), 100000);
+    EXPECT_EQ(aclrtMemcpy2d(d, 4, rows, 4, 0, 3, ACL_MEMCPY_HOST_TO_DEVICE), 0);
+    // the last row ends with its width, not with its pitch
+    std::vector<char> host(4096, 5);
+    EXPECT_EQ(aclrtMemcpy2d(d, 4095, host.data(), 1, 1, 2, ACL_MEMCPY_HOST_TO_DEVICE), 0);
+    EXPECT_EQ(d[4095], 5);
+    EXPECT_EQ(aclrtMemcpy2d(d, 4096, host.data(), 1, 1, 2, ACL_MEMCPY_HOST_TO_DEVICE), 107000);
+    EXPECT_EQ(aclrtFree(d), 0);
+}
+
+TEST_F(Memory, FreedWhileQueuedWorkUsesIt) {
+    constexpr size_t kBytes = 4 * kMiB;
+    auto* from = static_cast<char*>(device_memory(kBytes));
+    auto* to = static_cast<char*>(device_memory(kBytes));
+    auto* result = static_cast<char*>(device_memory(kBytes));
+    ASSERT_EQ(aclrtMemset(from, kBytes, 9, kBytes), 0);
+    Gate gate;
+    ASSERT_EQ(gate.hold(stream), 0);
+    ASSERT_EQ(aclrtMemcpyAsync(to, kBytes, from, kBytes, ACL_MEMCPY_DEVICE_TO_DEVICE, stream), 0);
+    ASSERT_EQ(aclrtMemcpyAsync(result, kBytes, to, kBytes, ACL_MEMCPY_DEVICE_TO_DEVICE, stream), 0);
+    ASSERT_EQ(aclrtMemsetAsync(to, kBytes, 1, kBytes, stream), 0);
+    EXPECT_EQ(aclrtFree(from), 0);
+    EXPECT_EQ(aclrtFree(to), 0);
+    EXPECT_EQ(aclrtFree(to), 107000);
+    gate.open();
+    EXPECT_EQ(aclrtSynchronizeStream(stream), 0);
+    EXPECT_EQ(result[0], 9);
+    EXPECT_EQ(result[kBytes - 1], 9);
+    EXPECT_EQ(aclrtFree(result), 0);
+}
+
+void sleep_and_write(void* argument) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    *static_cast<char*>(argument) = 42;
+}
+
+TEST_F(Memory, PageableAsyncCopyIsDoneWhenItReturns) {
+    auto* d = static_cast<char*>(device_memory(64));
+    char host[64] = {};
+    ASSERT_EQ(aclrtLaunchHostFunc(stream, sleep_and_write, d), 0);
+    ASSERT_EQ(aclrtMemcpyAsync(host, 64, d, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream), 0);
+    EXPECT_EQ(host[0], 42);
+    EXPECT_EQ(aclrtFree(d), 0);
+}
+
+TEST_F(Memory, PinnedAsyncCopyIsQueued) {
+    auto* d = static_cast<char*>(device_memory(64));
+    void* pinned = nullptr;
+    ASSERT_EQ(aclrtMallocHost(&pinned, 64), 0);
+    static_cast<char*>(pinned)[0] = 5;
+    Gate gate;
+    ASSERT_EQ(gate.hold(stream), 0);
+    ASSERT_EQ(aclrtMemcpyAsync(d, 64, pinned, 64, ACL_MEMCPY_HOST_TO_DEVICE, stream), 0);
+    EXPECT_EQ(d[0], 0);
+    gate.open();
+    ASSERT_EQ(aclrtSynchronizeStream(stream), 0);
+    EXPECT_EQ(d[0], 5);
+    EXPECT_EQ(aclrtFreeHost(pinned), 0);
+    EXPECT_EQ(aclrtFree(d), 0);
+}
+
+// Many copies in a queue, no synchronisation, and yet the synchronous copy reads what they made.
+TEST_F(Memory, SynchronousCopyWaitsForQueuedWork) {
+    constexpr size_t kBytes = 8 * kMiB;
+    auto* a = static_cast<char*>(device_memory(kBytes));
+    auto* b = static_cast<char*>(device_memory(kBytes));
+    for (char value = 1; value <= 10; ++value) {
+        ASSERT_EQ(aclrtMemsetAsync(a, kBytes, value, kBytes, stream), 0);
+        ASSERT_EQ(aclrtMemcpyAsync(b, kBytes, a, kBytes, ACL_MEMCPY_DEVICE_TO_DEVICE, stream), 0);
+        char last = 0;
+        ASSERT_EQ(aclrtMemcpy(&last, 1, b + kBytes - 1, 1, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+        EXPECT_EQ(last, value);
+    }
+    EXPECT_EQ(aclrtFree(a), 0);
+    EXPECT_EQ(aclrtFree(b), 0);
+}
+
+TEST_F(Memory, SynchronousCopyDoesNotWaitForWhatMayNeverEnd) {
+    auto* d = static_cast<char*>(device_memory(64));
+    char host = 1;
+    Gate gate;
+    ASSERT_EQ(gate.hold(stream), 0);
+    gate.wait_until_reached();
+    EXPECT_EQ(aclrtMemcpy(d, 1, &host, 1, ACL_MEMCPY_HOST_TO_DEVICE), 0);
+    gate.open();
+    ASSERT_EQ(aclrtSynchronizeStream(stream), 0);
+    aclrtEvent event = nullptr;
+    ASSERT_EQ(aclrtCreateEventWithFlag(&event, ACL_EVENT_SYNC), 0);
+    ASSERT_EQ(aclrtStreamWaitEvent(stream, event), 0);
+    EXPECT_EQ(aclrtMemcpy(d, 1, &host, 1, ACL_MEMCPY_HOST_TO_DEVICE), 0);
+    ASSERT_EQ(aclrtRecordEvent(event, nullptr), 0);
+    EXPECT_EQ(aclrtSynchronizeStream(stream), 0);
+    EXPECT_EQ(aclrtDestroyEvent(event), 0);
+    EXPECT_EQ(aclrtFree(d), 0);
+}
+
+TEST_F(Memory, ThreadsAllocateAtOnce) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t)
+        threads.emplace_back([] {
+            ASSERT_EQ(aclrtSetDevice(0), 0);
+            for (int i = 0; i < 200; ++i) {
+                void* p = device_memory(5000);
+                ASSERT_EQ(aclrtMemset(p, 5000, i, 5000), 0);
+                ASSERT_EQ(aclrtFree(p), 0);
+            }
+            ASSERT_EQ(aclrtResetDevice(0), 0);
+        });
+    for (auto& thread : threads) thread.join();
+}
+
+TEST(SyncCopies, CanBeSwitchedOff) {
+    EXPECT_EQ(run_helper("sync_copies"), 0);
+    EXPECT_EQ(run_helper("sync_copies", "GRADUS_SYNC_COPIES=0"), 1);
+}
+
+}  // namespace
