@@ -64,16 +64,22 @@ HWY_INLINE Wide operator+(const Wide& a, const Wide& b) {
              hn::Add(a.part[3], b.part[3])}};
 }
 
+HWY_INLINE Wide operator*(const Wide& a, const Wide& b) {
+    return {{hn::Mul(a.part[0], b.part[0]), hn::Mul(a.part[1], b.part[1]), hn::Mul(a.part[2], b.part[2]),
+             hn::Mul(a.part[3], b.part[3])}};
+}
+
 #if HWY_TARGET == HWY_SCALAR
 
-// One lane is one lane: a pair fills two parts.
+// One lane is one lane: a pair fills two parts. (Highway's own DemoteTo stops at the largest number.)
 HWY_INLINE Wide widen(Pair v) {
     const F64 d;
     return {{hn::PromoteTo(d, v.first), hn::PromoteTo(d, v.second), hn::Zero(d), hn::Zero(d)}};
 }
 HWY_INLINE Pair narrow(const Wide& v) {
     const F32 d;
-    return {hn::DemoteTo(d, v.part[0]), hn::DemoteTo(d, v.part[1])};
+    return {hn::Set(d, static_cast<float>(hn::GetLane(v.part[0]))),
+            hn::Set(d, static_cast<float>(hn::GetLane(v.part[1])))};
 }
 HWY_INLINE Wide load_wide(const double* from) {
     const F64 d;
@@ -85,10 +91,10 @@ HWY_INLINE void store_wide(double* to, const Wide& v) {
     hn::StoreU(v.part[1], d, to + 1);
 }
 template <typename T>
-HWY_INLINE Wide first_elements(const Wide& v, int64_t n) {
+HWY_INLINE Wide first_elements(const Wide& v, int64_t n, double others) {
     const F64 d;
-    return {{hn::IfThenElseZero(hn::FirstN(d, n > 0 ? 1 : 0), v.part[0]),
-             hn::IfThenElseZero(hn::FirstN(d, n > 1 ? 1 : 0), v.part[1]), hn::Zero(d), hn::Zero(d)}};
+    const V64 rest = hn::Set(d, others);
+    return {{n > 0 ? v.part[0] : rest, n > 1 ? v.part[1] : rest, hn::Zero(d), hn::Zero(d)}};
 }
 
 #else
@@ -99,9 +105,16 @@ HWY_INLINE Wide widen(Pair v) {
     return {{hn::PromoteTo(d, hn::LowerHalf(half, v.first)), hn::PromoteTo(d, hn::UpperHalf(half, v.first)),
              hn::PromoteTo(d, hn::LowerHalf(half, v.second)), hn::PromoteTo(d, hn::UpperHalf(half, v.second))}};
 }
-// Rounds to nearest even; what exceeds f32 becomes infinity, or on some targets the largest number.
+// Rounds to nearest even; what exceeds f32 becomes infinity.
 HWY_INLINE Pair narrow(const Wide& v) {
     const F32 d;
+#if HWY_TARGET == HWY_EMU128  // as above
+    HWY_ALIGN double wide[2 * HWY_MAX_BYTES / sizeof(float)];
+    HWY_ALIGN float lanes[2 * HWY_MAX_BYTES / sizeof(float)];
+    for (size_t i = 0; i < 4; ++i) hn::StoreU(v.part[i], F64(), wide + i * hn::Lanes(F64()));
+    for (size_t i = 0; i < pair_lanes(); ++i) lanes[i] = static_cast<float>(wide[i]);
+    return load_pair(lanes);
+#endif
     const hn::Half<F32> half;
     return {hn::Combine(d, hn::DemoteTo(half, v.part[1]), hn::DemoteTo(half, v.part[0])),
             hn::Combine(d, hn::DemoteTo(half, v.part[3]), hn::DemoteTo(half, v.part[2]))};
@@ -115,16 +128,18 @@ HWY_INLINE void store_wide(double* to, const Wide& v) {
     const F64 d;
     for (size_t i = 0; i < 4; ++i) hn::StoreU(v.part[i], d, to + i * hn::Lanes(d));
 }
+// The first n elements; the others become a constant, whatever they are.
 template <typename T>
-HWY_INLINE Wide first_elements(const Wide& v, int64_t n) {
+HWY_INLINE Wide first_elements(const Wide& v, int64_t n, double others) {
     const F64 d;
+    const V64 rest = hn::Set(d, others);
     const LaneCount count = lanes_of_first<T>(n);
     const size_t lanes = hn::Lanes(d);
     const auto beyond = [lanes](size_t k) { return k - std::min(k, lanes); };
-    return {{hn::IfThenElseZero(hn::FirstN(d, count.first), v.part[0]),
-             hn::IfThenElseZero(hn::FirstN(d, beyond(count.first)), v.part[1]),
-             hn::IfThenElseZero(hn::FirstN(d, count.second), v.part[2]),
-             hn::IfThenElseZero(hn::FirstN(d, beyond(count.second)), v.part[3])}};
+    return {{hn::IfThenElse(hn::FirstN(d, count.first), v.part[0], rest),
+             hn::IfThenElse(hn::FirstN(d, beyond(count.first)), v.part[1], rest),
+             hn::IfThenElse(hn::FirstN(d, count.second), v.part[2], rest),
+             hn::IfThenElse(hn::FirstN(d, beyond(count.second)), v.part[3], rest)}};
 }
 
 #endif
