@@ -25,6 +25,7 @@ class Tensor {
   public:
     Tensor(const Shape& shape, aclDataType dtype);
     operator const aclTensor*() const { return memory_->tensor; }  // NOLINT(google-explicit-constructor)
+    aclTensor* output() const { return memory_->tensor; }  // for prototypes without const
     std::byte* data() const { return memory_->data; }
     int64_t bytes() const { return memory_->bytes; }
 

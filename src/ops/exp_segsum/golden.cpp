@@ -6,10 +6,10 @@ namespace gradus::exp_segsum {
 namespace {
 
 template <typename T>
-void forward_begin(const void* x, int64_t size, const ForwardColumns& columns) noexcept {
+void forward_begin(const void* x, int64_t size, ForwardColumns& columns) noexcept {
     for (int64_t j = 0; j < size; ++j) {
-        columns.sum[j] = 0;
-        columns.x[j] = static_cast<float>(to_f64(static_cast<const T*>(x)[j]));
+        columns.value[j] = 0;
+        columns.step[j] = to_f64(static_cast<const T*>(x)[j]);
     }
 }
 
@@ -18,8 +18,8 @@ void forward_rows(int64_t first, int64_t count, int64_t size, const ForwardColum
     T* to = static_cast<T*>(to_);
     for (int64_t i = first; i < first + count; ++i)
         for (int64_t j = 0; j < size; ++j, ++to) {
-            if (j < i) columns.sum[j] += static_cast<double>(columns.x[i]);
-            *to = from_f64<T>(j < i ? std::exp(columns.sum[j]) : j == i ? 1 : 0);
+            if (j < i) columns.value[j] += columns.step[i];
+            *to = from_f64<T>(j < i ? std::exp(columns.value[j]) : j == i ? 1 : 0);
         }
 }
 

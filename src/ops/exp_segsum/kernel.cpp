@@ -1,5 +1,8 @@
 #include "ops/exp_segsum/kernel.h"
 
+#include <algorithm>
+#include <cmath>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/exp_segsum/kernel.cpp"
 #include <hwy/foreach_target.h>
@@ -15,37 +18,79 @@ namespace gradus::exp_segsum {
 namespace HWY_NAMESPACE {
 using namespace gradus::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
 
+// Segment sums inside this range have powers of e that are normal in f64, and so is every product on the way: then a
+// column multiplies by e^x[i] from row to row, in f64, and needs no exp. T roundings of 2^-53 are nothing to f32.
+// Beyond it, or with an infinity or NaN about, a column adds x[i] and takes exp in every row.
+constexpr double kProductRange = 600;
+
 template <typename T>
-void forward_begin(const void* x_, int64_t size, const ForwardColumns& columns) noexcept {
+void forward_begin(const void* x_, int64_t size, ForwardColumns& columns) noexcept {
     const T* x = static_cast<const T*>(x_);
-    const auto step = static_cast<int64_t>(pair_lanes());
-    for (int64_t j = 0; j < size; j += step) {
-        store_wide(columns.sum + j, set_wide(0));
-        store_pair(columns.x + j, j + step <= size ? load_pair(x + j) : load_tail(x + j, size - j));
+    HWY_ALIGN float wide[2 * HWY_MAX_BYTES / sizeof(float)] = {};
+    double sum = 0, least = 0, most = 0;
+    columns.products = true;
+    each_pair(size, [&](int64_t i, auto part) HWY_ATTR {
+        store_pair(wide, load(x + i, part));
+        for (int64_t k = i; k < std::min(i + static_cast<int64_t>(pair_lanes()), size); ++k) {
+            columns.step[k] = static_cast<double>(wide[lane_of<T>(k - i)]);
+            if (k == 0) continue;  // of x[0] no segment knows
+            sum += columns.step[k];
+            columns.products &= sum - least <= kProductRange && most - sum <= kProductRange;
+            least = std::min(least, sum), most = std::max(most, sum);
+        }
+    });
+    if (columns.products)
+        for (int64_t k = 1; k < size; ++k) columns.step[k] = std::exp(columns.step[k]);
+    const Wide start = set_wide(columns.products ? 1 : 0);
+    for (int64_t j = 0; j < size; j += static_cast<int64_t>(pair_lanes())) store_wide(columns.value + j, start);
+}
+
+// Rows [first, first + kRows): every column takes its step; the column of the diagonal begins, those behind it wait.
+// From the last column to the first, since the end of a row may spill into the next one.
+template <typename T, int kRows, bool kProducts>
+HWY_INLINE void forward_group(int64_t first, int64_t size, const ForwardColumns& columns, T* to) {
+    constexpr double kStart = kProducts ? 1 : 0;
+    const auto lanes = static_cast<int64_t>(pair_lanes());
+    const auto stepped = [&](const Wide& value, int r) HWY_ATTR {
+        const Wide step = set_wide(columns.step[first + r]);
+        return kProducts ? value * step : value + step;
+    };
+    const auto power = [](const Wide& value) HWY_ATTR { return kProducts ? narrow(value) : exp(narrow(value)); };
+
+    const int64_t diagonal = first / lanes * lanes;
+    for (int64_t j = (size - 1) / lanes * lanes; j > diagonal; j -= lanes)
+        for (int r = 0; r < kRows; ++r) store_pair(to + r * size + j, set_pair(0));
+    Wide value = load_wide(columns.value + diagonal);
+    for (int r = 0; r < kRows; ++r) {
+        const int64_t n = first + r - diagonal;
+        value = first_elements<T>(stepped(value, r), n, kStart);
+        store_pair<NaNs::of_16bit_inputs>(to + r * size + diagonal, first_elements<T>(power(value), n + 1));
+    }
+    store_wide(columns.value + diagonal, value);
+    for (int64_t j = diagonal - lanes; j >= 0; j -= lanes) {
+        value = load_wide(columns.value + j);
+        for (int r = 0; r < kRows; ++r) {
+            value = stepped(value, r);
+            store_pair<NaNs::of_16bit_inputs>(to + r * size + j, power(value));
+        }
+        store_wide(columns.value + j, value);
     }
 }
 
-// One row: every column takes x[i] more; the column of the diagonal begins, and those behind it stay at 0.
-template <typename T>
-HWY_INLINE void forward_row(int64_t i, int64_t size, const ForwardColumns& columns, T* to) {
-    const auto step = static_cast<int64_t>(pair_lanes());
-    const Wide x = set_wide(static_cast<double>(columns.x[lane_of<T>(i)]));
-    int64_t j = 0;
-    for (; j + step <= i; j += step) {
-        const Wide sum = load_wide(columns.sum + j) + x;
-        store_wide(columns.sum + j, sum);
-        store_pair(to + j, exp(narrow(sum)));
-    }
-    const Wide sum = first_elements<T>(load_wide(columns.sum + j) + x, i - j);
-    store_wide(columns.sum + j, sum);
-    store_pair(to + j, first_elements<T>(exp(narrow(sum)), i - j + 1));
-    for (j += step; j < size; j += step) store_pair(to + j, set_pair(0));
+template <typename T, bool kProducts>
+HWY_INLINE void forward_all(int64_t first, int64_t count, int64_t size, const ForwardColumns& columns, T* to) {
+    // a group has its diagonal in one pair
+    constexpr int kGroup = HWY_TARGET == HWY_SCALAR ? 1 : static_cast<int>(kRowGroup);
+    int64_t i = first;
+    for (; i + kGroup <= first + count; i += kGroup, to += kGroup * size)
+        forward_group<T, kGroup, kProducts>(i, size, columns, to);
+    for (; i < first + count; ++i, to += size) forward_group<T, 1, kProducts>(i, size, columns, to);
 }
 
 template <typename T>
 void forward_rows(int64_t first, int64_t count, int64_t size, const ForwardColumns& columns, void* to) noexcept {
-    for (int64_t i = first; i < first + count; ++i, to = static_cast<T*>(to) + size)
-        forward_row(i, size, columns, static_cast<T*>(to));
+    if (columns.products) forward_all<T, true>(first, count, size, columns, static_cast<T*>(to));
+    else forward_all<T, false>(first, count, size, columns, static_cast<T*>(to));
 }
 
 // A row's sum may take this many additions in f32 before it goes on in f64.
@@ -60,7 +105,7 @@ struct Operand {
 template <typename T>
 HWY_INLINE Pair load_of(const Operand<T>& from, int64_t r, int64_t j, int64_t n) {
     const T* at = from.row + r * from.pitch + j;
-    return j + static_cast<int64_t>(pair_lanes()) <= from.readable ? load_pair(at) : load_tail(at, n);
+    return j + static_cast<int64_t>(pair_lanes()) <= from.readable ? load_pair(at) : load(at, Part{n});
 }
 
 // Rows [first, first + kRows) at once, from the last to the first: `column` is Σ g·y of these rows so far, a row's sum
@@ -80,7 +125,7 @@ HWY_INLINE void backward_group(const Operand<T>& g, const Operand<T>& y, int64_t
         const Wide sum = load_wide(columns.sum + j) + widen(column);
         store_wide(columns.sum + j, sum);
         if (j + step <= next) left = hn::Add(left, fold(sum));
-        else if (j < next) left = hn::Add(left, fold(first_elements<T>(sum, next - j)));
+        else if (j < next) left = hn::Add(left, fold(first_elements<T>(sum, next - j, 0)));
     };
 
     // the pair in which the rows end; what it holds behind a row's end may be anything

@@ -17,14 +17,15 @@ inline constexpr int64_t kRowGroup = 4;
 
 // out[i][j] = exp(x[j+1] + … + x[i])
 struct ForwardColumns {
-    double* sum;  // [padded(T)]: x[j+1] + … + x[i] of every column j < i
-    float* x;     // [padded(T)]
+    double* value;  // [padded(T)]: of every column, x[j+1] + … + x[i], or e to that power
+    double* step;   // [T]: x[i], or e^x[i]: what the next row adds, or multiplies by
+    bool products;  // which of the two
 };
 struct ForwardKernel {
     // x: [T]
-    void (*begin)(const void* x, int64_t size, const ForwardColumns& columns) noexcept;
-    // Rows [first, first + count), in ascending order from call to call. to: [count, T] dense; up to kPadding elements
-    // behind them may be overwritten.
+    void (*begin)(const void* x, int64_t size, ForwardColumns& columns) noexcept;
+    // Rows [first, first + count), in ascending order from call to call; first is a multiple of kRowGroup. to: [count, T]
+    // dense; up to kPadding elements behind them may be overwritten where T is no multiple of kPadding.
     void (*rows)(int64_t first, int64_t count, int64_t size, const ForwardColumns& columns, void* to) noexcept;
 };
 

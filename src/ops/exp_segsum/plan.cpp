@@ -50,8 +50,7 @@ struct ForwardPlan {
     MatrixStrides out;
     bool streaming;
     ForwardKernel kernel;
-    Piece<double> sum;
-    Piece<float> x;
+    Piece<double> value, step;
     Piece<std::byte> stage, x_copy;
 };
 
@@ -85,12 +84,12 @@ void run_forward(const ForwardPlan& plan, std::byte* const* address, std::byte* 
     using namespace forward;
     const int64_t size = plan.size;
     parallel_for(plan.blocks.count, plan.blocks.slots, [&](int64_t block, int slot) {
-        alignas(64) double sum[kMostOnStack];
-        alignas(64) float x[kMostOnStack];
-        alignas(64) std::byte stage_here[(kStageElements + kPadding) * sizeof(float)];
+        alignas(64) double value[kMostOnStack], step[kMostOnStack];
+        alignas(64) std::byte stage_here[(kRowGroup * kMostOnStack + kPadding) * sizeof(float)];
         const bool here = size <= kMostOnStack;
-        const ForwardColumns columns = {here ? sum : plan.sum.at(workspace, slot), here ? x : plan.x.at(workspace, slot)};
-        std::byte* stage = size <= kStageElements ? stage_here : plan.stage.at(workspace, slot);
+        ForwardColumns columns = {here ? value : plan.value.at(workspace, slot),
+                                  here ? step : plan.step.at(workspace, slot), false};
+        std::byte* stage = here ? stage_here : plan.stage.at(workspace, slot);
         const int64_t begin = block * plan.blocks.matrices;
         const int64_t end = std::min(begin + plan.blocks.matrices, plan.batch.count);
         for (int64_t m = begin; m < end; ++m) {
@@ -162,17 +161,16 @@ Planned plan_forward(const Call& call) {
     plan.batch = batch_of(views, self.rank - 1);
     plan.blocks = Blocks(plan.batch.count, plan.size, threads);
     plan.x_step = plan.size == 1 ? 1 : self.step(self.rank - 1);
-    plan.stage_rows = std::max<int64_t>(1, kStageElements / plan.size);
+    plan.stage_rows = std::max<int64_t>(1, kStageElements / plan.size / kRowGroup) * kRowGroup;
     plan.out = matrix_strides(out, plan.size);
     result.bytes = out.numel() * plan.item * cost_of(call.config);
     plan.streaming = out.numel() * plan.item > kStreamingBytes;
     plan.kernel = golden ? golden_forward(self.dtype) : choose_forward(self.dtype, call.config.max_isa);
     if (plan.size > kMostOnStack) {
-        plan.sum = result.scratch.book<double>(padded(plan.size), threads);
-        plan.x = result.scratch.book<float>(padded(plan.size), threads);
+        plan.value = result.scratch.book<double>(padded(plan.size), threads);
+        plan.step = result.scratch.book<double>(plan.size, threads);
+        plan.stage = result.scratch.book<std::byte>((kRowGroup * plan.size + kPadding) * plan.item, threads);
     }
-    if (plan.size > kStageElements)
-        plan.stage = result.scratch.book<std::byte>((plan.size + kPadding) * plan.item, threads);
     if (plan.x_step != 1) plan.x_copy = result.scratch.book<std::byte>(plan.size * plan.item, threads);
     result.path = path_of(call.config);
     result.work = work_of(std::move(plan), run_forward);
