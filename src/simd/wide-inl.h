@@ -145,6 +145,15 @@ HWY_INLINE Wide first_elements(const Wide& v, int64_t n, double others) {
 #endif
 
 // One vector that has the same sum.
+#if HWY_TARGET == HWY_SCALAR
+HWY_INLINE V64 widen_and_fold(V32 v) { return hn::PromoteTo(F64(), v); }
+#else
+HWY_INLINE V64 widen_and_fold(V32 v) {
+    const F64 d;
+    const hn::Half<F32> half;
+    return hn::Add(hn::PromoteTo(d, hn::LowerHalf(half, v)), hn::PromoteTo(d, hn::UpperHalf(half, v)));
+}
+#endif
 HWY_INLINE V64 fold(const Wide& v) { return hn::Add(hn::Add(v.part[0], v.part[1]), hn::Add(v.part[2], v.part[3])); }
 HWY_INLINE double sum_of(V64 v) {
     const F64 d;

@@ -14,12 +14,12 @@ void forward_begin(const void* x, int64_t size, ForwardColumns& columns) noexcep
 }
 
 template <typename T>
-void forward_rows(int64_t first, int64_t count, int64_t size, const ForwardColumns& columns, void* to_) noexcept {
-    T* to = static_cast<T*>(to_);
+void forward_rows(int64_t first, int64_t count, int64_t size, const ForwardColumns& columns, void* to,
+                  int64_t pitch) noexcept {
     for (int64_t i = first; i < first + count; ++i)
-        for (int64_t j = 0; j < size; ++j, ++to) {
+        for (int64_t j = 0; j < size; ++j) {
             if (j < i) columns.value[j] += columns.step[i];
-            *to = from_f64<T>(j < i ? std::exp(columns.value[j]) : j == i ? 1 : 0);
+            static_cast<T*>(to)[(i - first) * pitch + j] = from_f64<T>(j < i ? std::exp(columns.value[j]) : j == i ? 1 : 0);
         }
 }
 

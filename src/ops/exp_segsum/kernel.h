@@ -18,15 +18,16 @@ inline constexpr int64_t kRowGroup = 4;
 // out[i][j] = exp(x[j+1] + … + x[i])
 struct ForwardColumns {
     double* value;  // [padded(T)]: of every column, x[j+1] + … + x[i], or e to that power
-    double* step;   // [T]: x[i], or e^x[i]: what the next row adds, or multiplies by
+    double* step;   // [padded(T)]: x[i], or e^x[i]: what row i adds, or multiplies by
     bool products;  // which of the two
 };
 struct ForwardKernel {
     // x: [T]
     void (*begin)(const void* x, int64_t size, ForwardColumns& columns) noexcept;
-    // Rows [first, first + count), in ascending order from call to call; first is a multiple of kRowGroup. to: [count, T]
-    // dense; up to kPadding elements behind them may be overwritten where T is no multiple of kPadding.
-    void (*rows)(int64_t first, int64_t count, int64_t size, const ForwardColumns& columns, void* to) noexcept;
+    // Rows [first, first + count), in ascending order from call to call; first is a multiple of kRowGroup. to: [count, T],
+    // rows `pitch` elements apart. A row that is no multiple of kPadding spills into what follows it, the last one too.
+    void (*rows)(int64_t first, int64_t count, int64_t size, const ForwardColumns& columns, void* to,
+                 int64_t pitch) noexcept;
 };
 
 // out[k] = Σ_{i ≥ k} Σ_{j < k} g[i][j]·y[i][j]

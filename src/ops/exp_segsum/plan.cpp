@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kBlockElements = 1 << 16;    // of a task: one matrix of 256×256, or many small ones
 constexpr int64_t kMostOnStack = 4096;         // columns whose sums live on the stack; longer ones in the workspace
 constexpr int64_t kGatherRows = 16;            // copied at a time: whole lines of a transposed matrix
-constexpr int64_t kStageElements = 8192;       // of the result, made in the cache and then moved to its place
+constexpr int64_t kStageElements = 4096;       // of the result, made in the cache and then moved to its place
 
 // A [.., rows, columns] view from its last two dims; strides in elements.
 struct MatrixStrides {
@@ -49,6 +49,7 @@ struct ForwardPlan {
     int64_t size, item, x_step, stage_rows;
     MatrixStrides out;
     bool streaming;
+    bool in_place;  // rows are made where they belong
     ForwardKernel kernel;
     Piece<double> value, step;
     Piece<std::byte> stage, x_copy;
@@ -100,9 +101,10 @@ void run_forward(const ForwardPlan& plan, std::byte* const* address, std::byte* 
             }
             std::byte* out = address[kOut] + plan.batch.at(1, m);
             plan.kernel.begin(self, size, columns);
-            for (int64_t i = 0; i < size; i += plan.stage_rows) {
+            if (plan.in_place) plan.kernel.rows(0, size, size, columns, out, plan.out.pitch);
+            for (int64_t i = 0; !plan.in_place && i < size; i += plan.stage_rows) {
                 const int64_t rows = std::min(plan.stage_rows, size - i);
-                plan.kernel.rows(i, rows, size, columns, stage);
+                plan.kernel.rows(i, rows, size, columns, stage, size);
                 deliver(plan, out, stage, i, rows);
             }
         }
@@ -165,10 +167,11 @@ Planned plan_forward(const Call& call) {
     plan.out = matrix_strides(out, plan.size);
     result.bytes = out.numel() * plan.item * cost_of(call.config);
     plan.streaming = out.numel() * plan.item > kStreamingBytes;
+    plan.in_place = plan.out.dense && !plan.streaming && plan.size % kPadding == 0;
     plan.kernel = golden ? golden_forward(self.dtype) : choose_forward(self.dtype, call.config.max_isa);
     if (plan.size > kMostOnStack) {
         plan.value = result.scratch.book<double>(padded(plan.size), threads);
-        plan.step = result.scratch.book<double>(plan.size, threads);
+        plan.step = result.scratch.book<double>(padded(plan.size), threads);
         plan.stage = result.scratch.book<std::byte>((kRowGroup * plan.size + kPadding) * plan.item, threads);
     }
     if (plan.x_step != 1) plan.x_copy = result.scratch.book<std::byte>(plan.size * plan.item, threads);
