@@ -12,7 +12,7 @@ namespace gradus {
 struct Batch {
     static constexpr int kMost = 6;  // tensors
     struct Tensor {
-        int64_t offset = 0;                       // bytes
+        int64_t offset = 0;                      // bytes
         std::array<int64_t, kMaxRank> stride{};  // bytes
     };
 

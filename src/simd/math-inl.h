@@ -30,7 +30,8 @@ HWY_INLINE Pair exp_polynomial(Pair r) {
 }
 
 // exp(x) = 2^k · e^r. Adding 1.5 · 2^23 rounds x·log2 e to the integer k and leaves it in the low bits, where a shift
-// makes an exponent of it. ln 2 comes in two parts; the first has few bits, so that its product is exact without FMA too.
+// makes an exponent of it. ln 2 comes in two parts; the first has few bits, so that its product is exact without FMA
+// too.
 struct Reduced {
     Pair shifted, r;  // k + (magic − 1.5 · 2^23) in the low bits of shifted
 };
@@ -87,7 +88,8 @@ HWY_INLINE Pair exp(Pair x) {
     x = {clamp(x.first, -104.0f, 89.0f), clamp(x.second, -104.0f, 89.0f)};
     const Pair magic = if_negative(x, set_pair(0x1.8p23f + 127.0f + 64.0f), set_pair(0x1.8p23f + 127.0f - 64.0f));
     const Reduced reduced = exp_reduce(x, magic);
-    return exp_polynomial(reduced.r) * power_of_two(reduced.shifted) * if_negative(x, set_pair(0x1p-64f), set_pair(0x1p64f));
+    return exp_polynomial(reduced.r) * power_of_two(reduced.shifted) *
+           if_negative(x, set_pair(0x1p-64f), set_pair(0x1p64f));
 }
 
 // max(x, 0), and NaN for NaN.

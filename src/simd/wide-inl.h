@@ -38,13 +38,32 @@ HWY_INLINE LaneCount lanes_of_first(int64_t n) {
     return {std::min(count, lanes), count - std::min(count, lanes)};
 }
 
+// A window into this is a mask of the first lanes: one load, where FirstN takes a broadcast and a comparison each.
+inline constexpr size_t kMostLanes = HWY_MAX_BYTES / sizeof(float);
+template <typename Int>
+struct LaneMasks {
+    alignas(64) Int window[2 * kMostLanes];
+    constexpr LaneMasks() : window() {
+        for (size_t i = 0; i < kMostLanes; ++i) window[i] = -1;
+    }
+    // Lane 0 of what is `count` lanes long.
+    const Int* of(size_t count) const { return window + kMostLanes - count; }
+};
+inline constexpr LaneMasks<int32_t> kMasks32;
+inline constexpr LaneMasks<int64_t> kMasks64;
+
+template <class D, typename Int>
+HWY_INLINE hn::Mask<D> mask_at(D d, const Int* window) {
+    return hn::MaskFromVec(hn::BitCast(d, hn::LoadU(hn::RebindToSigned<D>(), window)));
+}
+
 // The first n elements; the others become 0, whatever they are.
 template <typename T>
 HWY_INLINE Pair first_elements(Pair v, int64_t n) {
     const F32 d;
     const LaneCount count = lanes_of_first<T>(n);
-    return {hn::IfThenElseZero(hn::FirstN(d, count.first), v.first),
-            hn::IfThenElseZero(hn::FirstN(d, count.second), v.second)};
+    return {hn::IfThenElseZero(mask_at(d, kMasks32.of(count.first)), v.first),
+            hn::IfThenElseZero(mask_at(d, kMasks32.of(count.second)), v.second)};
 }
 
 using F64 = hn::ScalableTag<double>;
@@ -134,12 +153,12 @@ HWY_INLINE Wide first_elements(const Wide& v, int64_t n, double others) {
     const F64 d;
     const V64 rest = hn::Set(d, others);
     const LaneCount count = lanes_of_first<T>(n);
+    const int64_t *first = kMasks64.of(count.first), *second = kMasks64.of(count.second);
     const size_t lanes = hn::Lanes(d);
-    const auto beyond = [lanes](size_t k) { return k - std::min(k, lanes); };
-    return {{hn::IfThenElse(hn::FirstN(d, count.first), v.part[0], rest),
-             hn::IfThenElse(hn::FirstN(d, beyond(count.first)), v.part[1], rest),
-             hn::IfThenElse(hn::FirstN(d, count.second), v.part[2], rest),
-             hn::IfThenElse(hn::FirstN(d, beyond(count.second)), v.part[3], rest)}};
+    return {{hn::IfThenElse(mask_at(d, first), v.part[0], rest),
+             hn::IfThenElse(mask_at(d, first + lanes), v.part[1], rest),
+             hn::IfThenElse(mask_at(d, second), v.part[2], rest),
+             hn::IfThenElse(mask_at(d, second + lanes), v.part[3], rest)}};
 }
 
 #endif

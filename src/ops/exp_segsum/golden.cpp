@@ -19,7 +19,9 @@ void forward_rows(int64_t first, int64_t count, int64_t size, const ForwardColum
     for (int64_t i = first; i < first + count; ++i)
         for (int64_t j = 0; j < size; ++j) {
             if (j < i) columns.value[j] += columns.step[i];
-            static_cast<T*>(to)[(i - first) * pitch + j] = from_f64<T>(j < i ? std::exp(columns.value[j]) : j == i ? 1 : 0);
+            static_cast<T*>(to)[(i - first) * pitch + j] = from_f64<T>(j < i    ? std::exp(columns.value[j])
+                                                                       : j == i ? 1
+                                                                                : 0);
         }
 }
 

@@ -39,8 +39,7 @@ void forward_begin(const void* x_, int64_t size, ForwardColumns& columns) noexce
 // Rows [first, first + kRows): every column takes its step; the column of the diagonal begins, those behind it wait.
 // From the last column to the first, since the end of a row may spill into the next one.
 template <typename T, int kRows, bool kProducts>
-HWY_INLINE void forward_group(int64_t first, int64_t size, const ForwardColumns& columns, T* to,
-                              int64_t pitch) {
+HWY_INLINE void forward_group(int64_t first, int64_t size, const ForwardColumns& columns, T* to, int64_t pitch) {
     constexpr double kStart = kProducts ? 1 : 0;
     const auto lanes = static_cast<int64_t>(pair_lanes());
     const auto stepped = [&](const Wide& value, int r) HWY_ATTR {
@@ -48,30 +47,32 @@ HWY_INLINE void forward_group(int64_t first, int64_t size, const ForwardColumns&
         return kProducts ? value * step : value + step;
     };
     const auto power = [](const Wide& value) HWY_ATTR { return kProducts ? narrow(value) : exp(narrow(value)); };
+    const auto put = [&](int r, int64_t j, Pair v)
+                         HWY_ATTR { store_pair<NaNs::of_16bit_inputs>(to + r * pitch + j, v); };
 
     const int64_t diagonal = first / lanes * lanes;
     for (int64_t j = (size - 1) / lanes * lanes; j > diagonal; j -= lanes)
-        for (int r = 0; r < kRows; ++r) store_pair(to + r * pitch + j, set_pair(0));
+        for (int r = 0; r < kRows; ++r) put(r, j, set_pair(0));
     Wide value = load_wide(columns.value + diagonal);
     for (int r = 0; r < kRows; ++r) {
         const int64_t n = first + r - diagonal;
         value = first_elements<T>(stepped(value, r), n, kStart);
-        store_pair<NaNs::of_16bit_inputs>(to + r * pitch + diagonal, first_elements<T>(power(value), n + 1));
+        put(r, diagonal, first_elements<T>(power(value), n + 1));
     }
     store_wide(columns.value + diagonal, value);
+
     for (int64_t j = diagonal - lanes; j >= 0; j -= lanes) {
         value = load_wide(columns.value + j);
         for (int r = 0; r < kRows; ++r) {
             value = stepped(value, r);
-            store_pair<NaNs::of_16bit_inputs>(to + r * pitch + j, power(value));
+            put(r, j, power(value));
         }
         store_wide(columns.value + j, value);
     }
 }
 
 template <typename T, bool kProducts>
-HWY_INLINE void forward_all(int64_t first, int64_t count, int64_t size, const ForwardColumns& columns, T* to,
-                              int64_t pitch) {
+void forward_groups(int64_t first, int64_t count, int64_t size, const ForwardColumns& columns, T* to, int64_t pitch) {
     // a group has its diagonal in one pair
     constexpr int kGroup = HWY_TARGET == HWY_SCALAR ? 1 : static_cast<int>(kRowGroup);
     int64_t i = first;
@@ -83,8 +84,8 @@ HWY_INLINE void forward_all(int64_t first, int64_t count, int64_t size, const Fo
 template <typename T>
 void forward_rows(int64_t first, int64_t count, int64_t size, const ForwardColumns& columns, void* to,
                   int64_t pitch) noexcept {
-    if (columns.products) forward_all<T, true>(first, count, size, columns, static_cast<T*>(to), pitch);
-    else forward_all<T, false>(first, count, size, columns, static_cast<T*>(to), pitch);
+    const auto groups = columns.products ? forward_groups<T, true> : forward_groups<T, false>;
+    groups(first, count, size, columns, static_cast<T*>(to), pitch);
 }
 
 // A row's sum may take this many additions in f32 before it goes on in f64.
@@ -100,17 +101,14 @@ struct Operand {
     int64_t pitch, readable;
 };
 
-// What lies before the first row is the last one of the matrix before, where matrices follow each other.
-template <typename T, int kRows>
-HWY_INLINE void touch(const Operand<T>& g, const Operand<T>& y, int64_t first, int64_t size) {
-    for (int64_t r = kRows - 1; r >= 0; --r) {
-        const int64_t i = first + r - kAhead;
-        const int64_t bytes = (i < 0 ? i + size : i) * static_cast<int64_t>(sizeof(T));
-        const char *g_row = reinterpret_cast<const char*>(g.row + (r - kAhead) * g.pitch);
-        const char *y_row = reinterpret_cast<const char*>(y.row + (r - kAhead) * y.pitch);
-        for (int64_t at = bytes - 1; at >= 0; at -= 64) __builtin_prefetch(g_row + at);
-        for (int64_t at = bytes - 1; at >= 0; at -= 64) __builtin_prefetch(y_row + at);
-    }
+// What lies before the first row is the last one of the matrix before, where matrices follow each other. Addresses as
+// numbers: they may be nobody's, and prefetching does not mind.
+template <typename T>
+HWY_INLINE void touch(const Operand<T>& from, int64_t r, int64_t i, int64_t size) {
+    constexpr int64_t kItem = sizeof(T), kLine = 64;
+    const auto row = reinterpret_cast<uintptr_t>(from.row) + static_cast<uintptr_t>((r - kAhead) * from.pitch * kItem);
+    for (int64_t at = (i < 0 ? i + size : i) * kItem - 1; at >= 0; at -= kLine)
+        __builtin_prefetch(reinterpret_cast<const void*>(row + static_cast<uintptr_t>(at)));
 }
 
 template <typename T>
@@ -125,7 +123,10 @@ template <typename T, int kRows>
 HWY_INLINE void backward_group(const Operand<T>& g, const Operand<T>& y, int64_t first, int64_t next, int64_t size,
                                BackwardColumns& columns) {
     const auto step = static_cast<int64_t>(pair_lanes());
-    touch<T, kRows>(g, y, first, size);
+    for (int64_t r = kRows - 1; r >= 0; --r) {
+        touch(g, r, first + r - kAhead, size);
+        touch(y, r, first + r - kAhead, size);
+    }
     double before[kRows];
     before[0] = columns.before;
     for (int r = 1; r < kRows; ++r) before[r] = before[r - 1] + columns.sum[lane_of<T>(first + r - 1)];
@@ -136,8 +137,10 @@ HWY_INLINE void backward_group(const Operand<T>& g, const Operand<T>& y, int64_t
     const auto add_column = [&](int64_t j, Pair column) HWY_ATTR {
         const Wide sum = load_wide(columns.sum + j) + widen(column);
         store_wide(columns.sum + j, sum);
-        if (j + step <= next) left = hn::Add(left, fold(sum));
-        else if (j < next) left = hn::Add(left, fold(first_elements<T>(sum, next - j, 0)));
+        if (j + step <= next)
+            left = hn::Add(left, fold(sum));
+        else if (j < next)
+            left = hn::Add(left, fold(first_elements<T>(sum, next - j, 0)));
     };
 
     // the pair in which the rows end; what it holds behind a row's end may be anything
@@ -188,7 +191,8 @@ void backward_rows(const MatrixRows& g, const MatrixRows& y, int64_t first, int6
         const bool whole = i % kRowGroup == 0 && step >= kRowGroup;
         i -= whole ? kRowGroup : 1;
         if (whole) {
-            backward_group<T, kRowGroup>(operand(g, i, kRowGroup), operand(y, i, kRowGroup), i, i - kRowGroup, size, columns);
+            backward_group<T, kRowGroup>(operand(g, i, kRowGroup), operand(y, i, kRowGroup), i, i - kRowGroup, size,
+                                         columns);
         } else {
             const int64_t next = i % kRowGroup == 0 && step >= kRowGroup ? i - kRowGroup : i - 1;
             backward_group<T, 1>(operand(g, i, 1), operand(y, i, 1), i, next, size, columns);

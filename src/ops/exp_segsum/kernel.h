@@ -24,8 +24,9 @@ struct ForwardColumns {
 struct ForwardKernel {
     // x: [T]
     void (*begin)(const void* x, int64_t size, ForwardColumns& columns) noexcept;
-    // Rows [first, first + count), in ascending order from call to call; first is a multiple of kRowGroup. to: [count, T],
-    // rows `pitch` elements apart. A row that is no multiple of kPadding spills into what follows it, the last one too.
+    // Rows [first, first + count), in ascending order from call to call; first is a multiple of kRowGroup. to: [count,
+    // T], rows `pitch` elements apart. A row that is no multiple of kPadding spills into what follows it, the last one
+    // too.
     void (*rows)(int64_t first, int64_t count, int64_t size, const ForwardColumns& columns, void* to,
                  int64_t pitch) noexcept;
 };

@@ -12,10 +12,10 @@
 namespace gradus::exp_segsum {
 namespace {
 
-constexpr int64_t kBlockElements = 1 << 16;    // of a task: one matrix of 256×256, or many small ones
-constexpr int64_t kMostOnStack = 4096;         // columns whose sums live on the stack; longer ones in the workspace
-constexpr int64_t kGatherRows = 16;            // copied at a time: whole lines of a transposed matrix
-constexpr int64_t kStageElements = 4096;       // of the result, made in the cache and then moved to its place
+constexpr int64_t kBlockElements = 1 << 16;  // of a task: one matrix of 256×256, or many small ones
+constexpr int64_t kMostOnStack = 4096;       // columns whose sums live on the stack; longer ones in the workspace
+constexpr int64_t kGatherRows = 16;          // copied at a time: whole lines of a transposed matrix
+constexpr int64_t kStageElements = 4096;     // of the result, made in the cache and then moved to its place
 
 // A [.., rows, columns] view from its last two dims; strides in elements.
 struct MatrixStrides {
@@ -34,7 +34,8 @@ struct Blocks {
 
     Blocks() = default;
     Blocks(int64_t all, int64_t size, int threads)
-        : matrices(std::max<int64_t>(1, kBlockElements / (size * size))), count((all + matrices - 1) / matrices),
+        : matrices(std::max<int64_t>(1, kBlockElements / (size * size))),
+          count((all + matrices - 1) / matrices),
           slots(threads) {}
 };
 
@@ -76,8 +77,10 @@ void deliver(const ForwardPlan& plan, std::byte* matrix, const std::byte* stage,
     const bool together = plan.out.pitch == plan.size;
     const int64_t runs = together ? 1 : rows, bytes = together ? rows * row_bytes : row_bytes;
     for (int64_t run = 0; run < runs; ++run, to += plan.out.pitch * plan.item, stage += row_bytes) {
-        if (plan.streaming) copy_streaming(to, stage, bytes);
-        else std::memcpy(to, stage, static_cast<size_t>(bytes));
+        if (plan.streaming)
+            copy_streaming(to, stage, bytes);
+        else
+            std::memcpy(to, stage, static_cast<size_t>(bytes));
     }
 }
 
@@ -101,8 +104,11 @@ void run_forward(const ForwardPlan& plan, std::byte* const* address, std::byte* 
             }
             std::byte* out = address[kOut] + plan.batch.at(1, m);
             plan.kernel.begin(self, size, columns);
-            if (plan.in_place) plan.kernel.rows(0, size, size, columns, out, plan.out.pitch);
-            for (int64_t i = 0; !plan.in_place && i < size; i += plan.stage_rows) {
+            if (plan.in_place) {
+                plan.kernel.rows(0, size, size, columns, out, plan.out.pitch);
+                continue;
+            }
+            for (int64_t i = 0; i < size; i += plan.stage_rows) {
                 const int64_t rows = std::min(plan.stage_rows, size - i);
                 plan.kernel.rows(i, rows, size, columns, stage, size);
                 deliver(plan, out, stage, i, rows);
@@ -113,8 +119,8 @@ void run_forward(const ForwardPlan& plan, std::byte* const* address, std::byte* 
 }
 
 // Rows of a matrix for the kernel; those without unit stride are copied, only what lies below the diagonal.
-MatrixRows rows_of(const BackwardPlan& plan, const MatrixStrides& from, std::byte* matrix, std::byte* copy, int64_t first,
-                   int64_t rows) noexcept {
+MatrixRows rows_of(const BackwardPlan& plan, const MatrixStrides& from, std::byte* matrix, std::byte* copy,
+                   int64_t first, int64_t rows) noexcept {
     std::byte* at = matrix + first * from.pitch * plan.item;
     if (from.dense) return {at, from.pitch, plan.size};
     const int64_t pitch = padded(plan.size);
@@ -140,7 +146,8 @@ void run_backward(const BackwardPlan& plan, std::byte* const* address, std::byte
             for (int64_t i = (size - 1) / chunk * chunk; i >= 0; i -= chunk) {
                 const int64_t rows = std::min(chunk, size - i);
                 plan.kernel.rows(rows_of(plan, plan.g, g, plan.g_copy.at(workspace, slot), i, rows),
-                                 rows_of(plan, plan.y, y, plan.y_copy.at(workspace, slot), i, rows), i, rows, size, columns);
+                                 rows_of(plan, plan.y, y, plan.y_copy.at(workspace, slot), i, rows), i, rows, size,
+                                 columns);
             }
             plan.kernel.store(columns, size, address[kGradInput] + plan.batch.at(2, m), plan.out_step);
         }

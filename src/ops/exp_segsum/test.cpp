@@ -116,8 +116,10 @@ TEST(ExpSegsum, KnownAnswers) {
         Array x(type, {1, 1, 4});
         for (int64_t i = 0; i < 4; ++i) x.set(i, static_cast<double>(i));
         const Array out = Forward(x).call().run().at("out");
-        const double want[] = {1, 0, 0, 0, 2.718282, 1, 0, 0, 20.085537, 7.389056, 1, 0, 403.428793, 148.413159, 20.085537, 1};
-        for (int64_t i = 0; i < 16; ++i) EXPECT_NEAR(out.at(i), want[i], want[i] * (type == ACL_FLOAT ? 1e-6 : 0x1p-8)) << i;
+        const double want[] = {1,         0,        0, 0, 2.718282,   1,          0,         0,
+                               20.085537, 7.389056, 1, 0, 403.428793, 148.413159, 20.085537, 1};
+        for (int64_t i = 0; i < 16; ++i)
+            EXPECT_NEAR(out.at(i), want[i], want[i] * (type == ACL_FLOAT ? 1e-6 : 0x1p-8)) << i;
 
         Array ones(type, {1, 1, 4, 4});
         for (int64_t i = 0; i < 16; ++i) ones.set(i, 1);
@@ -165,7 +167,8 @@ TEST(ExpSegsum, Sizes) {
         const Option cap("max_isa", isa);
         for (const aclDataType type : kTypes) {
             Random random("sizes");
-            for (const int64_t size : {1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 15, 16, 17, 19, 31, 32, 33, 47, 63, 64, 65, 67, 96, 127, 128, 129, 130, 160, 255, 256, 257, 300}) {
+            for (const int64_t size : {1,  2,  3,  4,  5,  7,  8,  9,   12,  13,  15,  16,  17,  19,  31,  32,
+                                       33, 47, 63, 64, 65, 67, 96, 127, 128, 129, 130, 160, 255, 256, 257, 300}) {
                 SCOPED_TRACE(isa + " " + type_name(type) + " T " + std::to_string(size) + " " + random.repeat());
                 random_forward(random, type, {2, 1, size}).expect();
                 random_backward(random, type, {1, 2, size}).expect();
@@ -176,7 +179,8 @@ TEST(ExpSegsum, Sizes) {
 
 TEST(ExpSegsum, ModelShapes) {
     Random random("models");
-    for (const Shape& shape : std::vector<Shape>{{1, 3, 2, 256}, {2, 2, 2, 128}, {1, 5, 4, 64}, {1, 80, 17}, {1, 2, 16}, {1, 1, 1000}})
+    for (const Shape& shape :
+         std::vector<Shape>{{1, 3, 2, 256}, {2, 2, 2, 128}, {1, 5, 4, 64}, {1, 80, 17}, {1, 2, 16}, {1, 1, 1000}})
         for (const aclDataType type : kTypes) {
             SCOPED_TRACE(text(shape) + " " + type_name(type));
             const Forward f = random_forward(random, type, shape);
@@ -302,9 +306,13 @@ TEST(ExpSegsum, HugeMatrix) {
     for (int64_t i = 0; i < ones.size(); ++i) ones.bytes[static_cast<size_t>(2 * i + 1)] = std::byte{0x3C};
     for (const std::vector<int64_t>& stride : {std::vector<int64_t>{0, 0, 0, 0}, {0, 0, 0, 1}}) {
         const Layout layout = {stride, 0, stride.back() * (size - 1) + 1};
-        Call call = Call("ExpSegsumBackward").in("gradOutput", ones, layout).in("gradSelf", ones, layout).out("gradInput", ACL_FLOAT16, {1, 1, size});
+        Call call = Call("ExpSegsumBackward")
+                        .in("gradOutput", ones, layout)
+                        .in("gradSelf", ones, layout)
+                        .out("gradInput", ACL_FLOAT16, {1, 1, size});
         const Array out = call.run().at("gradInput");
-        for (int64_t k = 0; k < size; ++k) ASSERT_EQ(out.at(k), rounded(static_cast<double>(k * (size - k)), ACL_FLOAT16)) << k;
+        for (int64_t k = 0; k < size; ++k)
+            ASSERT_EQ(out.at(k), rounded(static_cast<double>(k * (size - k)), ACL_FLOAT16)) << k;
     }
     Array x(ACL_FLOAT16, {1, 1, size});
     for (int64_t i = 0; i < size; ++i) x.set(i, i % 2 != 0 ? 0.5 : -0.5);
@@ -322,7 +330,8 @@ TEST(ExpSegsum, SpecialValues) {
         for (const aclDataType type : kTypes)
             for (const int64_t size : {3, 17, 40}) {
                 SCOPED_TRACE(isa + " " + type_name(type) + " T " + std::to_string(size));
-                const std::vector<double> specials = {kNan, kInf, -kInf, 200, -200, 88.6, -95, -103, 6e4, -6e4, 3e38, -3e38, 1e-40, -0.0};
+                const std::vector<double> specials = {kNan, kInf, -kInf, 200,  -200,  88.6,  -95,
+                                                      -103, 6e4,  -6e4,  3e38, -3e38, 1e-40, -0.0};
                 for (const double value : specials)
                     for (const int64_t at : {int64_t{0}, int64_t{1}, size / 2, size - 1}) {
                         Array x(type, {1, 1, size});
@@ -362,8 +371,8 @@ TEST(ExpSegsum, EveryNanStaysNan) {
     }
 }
 
-// exp over all of f32: in T = 3 with a NaN at the end, which leaves out[1][0] = exp(x[1]) alone but makes the kernel take
-// exp of sums. GRADUS_TEST_ROUNDS=65521 takes every number there is.
+// exp over all of f32: in T = 3 with a NaN at the end, which leaves out[1][0] = exp(x[1]) alone but makes the kernel
+// take exp of sums. GRADUS_TEST_ROUNDS=65521 takes every number there is.
 TEST(ExpSegsum, Exponential) {
     const int64_t stride = std::max<int64_t>(1, 65521 / rounds()), chunk = 1 << 16;
     for (const std::string& isa : instruction_sets()) {
@@ -380,7 +389,8 @@ TEST(ExpSegsum, Exponential) {
             const Array out = Call("ExpSegsum").in("self", x).out("out", ACL_FLOAT, {1, count, 3, 3}).run().at("out");
             const auto* got = reinterpret_cast<const float*>(out.bytes.data());
             for (int64_t k = 0; k < count; ++k) {
-                const double argument = std::bit_cast<float>(bits[3 * k + 1]), want = std::exp(argument), value = got[9 * k + 3];
+                const double argument = std::bit_cast<float>(bits[3 * k + 1]), want = std::exp(argument),
+                             value = got[9 * k + 3];
                 if (std::isnan(want)) {
                     ASSERT_TRUE(std::isnan(value)) << argument;
                 } else if (want >= 0x1p128) {
@@ -498,10 +508,15 @@ TEST(ExpSegsum, Empty) {
 }
 
 TEST(ExpSegsum, Refusals) {
-    const auto forward = [] { return Call("ExpSegsum").in("self", Array(ACL_FLOAT16, {2, 3, 4})).out("out", ACL_FLOAT16, {2, 3, 4, 4}); };
+    const auto forward = [] {
+        return Call("ExpSegsum").in("self", Array(ACL_FLOAT16, {2, 3, 4})).out("out", ACL_FLOAT16, {2, 3, 4, 4});
+    };
     const auto backward = [] {
         const Array matrices(ACL_BF16, {2, 3, 4, 4});
-        return Call("ExpSegsumBackward").in("gradOutput", matrices).in("gradSelf", matrices).out("gradInput", ACL_BF16, {2, 3, 4});
+        return Call("ExpSegsumBackward")
+            .in("gradOutput", matrices)
+            .in("gradSelf", matrices)
+            .out("gradInput", ACL_BF16, {2, 3, 4});
     };
     const auto shape = [](const std::vector<std::pair<std::string, Shape>>& shapes) {
         return [=](Call& c) {
@@ -512,24 +527,33 @@ TEST(ExpSegsum, Refusals) {
         };
     };
     const auto type = [](const char* name, aclDataType t) { return [=](Call& c) { c.tensor(name).type = t; }; };
-    expect_refusals(forward, {{"self INT32", type("self", ACL_INT32), "self: dtype int32, expected f32, f16 or bf16"},
-                              {"dtypes differ", type("out", ACL_BF16), "out: dtype bf16, expected f16 as self"},
-                              {"rank 2", shape({{"self", {3, 4}}, {"out", {3, 4, 4}}}), "self: rank 2 of shape [3, 4], expected rank 3 to 4"},
-                              {"rank 5", shape({{"self", {1, 1, 2, 3, 4}}, {"out", {1, 1, 2, 3, 4, 4}}}), "self: rank 5"},
-                              {"rank 0", shape({{"self", {}}, {"out", {}}}), "self: rank 0"},
-                              {"out of self's rank", shape({{"out", {2, 3, 4}}}), "out: shape [2, 3, 4], expected [2, 3, 4, 4]"},
-                              {"out not square", shape({{"out", {2, 3, 4, 5}}}), "out: shape [2, 3, 4, 5], expected [2, 3, 4, 4]"},
-                              {"other batch", shape({{"out", {2, 2, 4, 4}}}), "out: shape [2, 2, 4, 4], expected [2, 3, 4, 4]"}});
-    expect_refusals(backward, {{"gradOutput INT32", type("gradOutput", ACL_INT32), "gradOutput: dtype int32, expected f32, f16 or bf16"},
-                               {"gradSelf dtype", type("gradSelf", ACL_FLOAT16), "gradSelf: dtype f16, expected bf16 as gradOutput"},
-                               {"gradInput dtype", type("gradInput", ACL_FLOAT16), "gradInput: dtype f16, expected bf16 as gradOutput"},
-                               {"rank 3", shape({{"gradOutput", {3, 4, 4}}, {"gradSelf", {3, 4, 4}}, {"gradInput", {3, 4}}}), "gradOutput: rank 3 of shape [3, 4, 4], expected rank 4 to 5"},
-                               {"rank 6", shape({{"gradOutput", {1, 1, 2, 3, 4, 4}}, {"gradSelf", {1, 1, 2, 3, 4, 4}}, {"gradInput", {1, 1, 2, 3, 4}}}), "gradOutput: rank 6"},
-                               {"not square", shape({{"gradOutput", {2, 3, 5, 4}}, {"gradSelf", {2, 3, 5, 4}}, {"gradInput", {2, 3, 5}}}), "gradOutput: shape [2, 3, 5, 4], expected the last two dims to be equal"},
-                               {"gradSelf shape", shape({{"gradSelf", {2, 3, 5, 5}}}), "gradSelf: shape [2, 3, 5, 5], expected [2, 3, 4, 4]"},
-                               {"gradSelf batch", shape({{"gradSelf", {1, 3, 4, 4}}}), "gradSelf: shape [1, 3, 4, 4], expected [2, 3, 4, 4]"},
-                               {"gradInput shape", shape({{"gradInput", {2, 3, 5}}}), "gradInput: shape [2, 3, 5], expected [2, 3, 4]"},
-                               {"gradInput rank", shape({{"gradInput", {2, 3, 4, 4}}}), "gradInput: shape [2, 3, 4, 4], expected [2, 3, 4]"}});
+    expect_refusals(
+        forward, {{"self INT32", type("self", ACL_INT32), "self: dtype int32, expected f32, f16 or bf16"},
+                  {"dtypes differ", type("out", ACL_BF16), "out: dtype bf16, expected f16 as self"},
+                  {"rank 2", shape({{"self", {3, 4}}, {"out", {3, 4, 4}}}),
+                   "self: rank 2 of shape [3, 4], expected rank 3 to 4"},
+                  {"rank 5", shape({{"self", {1, 1, 2, 3, 4}}, {"out", {1, 1, 2, 3, 4, 4}}}), "self: rank 5"},
+                  {"rank 0", shape({{"self", {}}, {"out", {}}}), "self: rank 0"},
+                  {"out of self's rank", shape({{"out", {2, 3, 4}}}), "out: shape [2, 3, 4], expected [2, 3, 4, 4]"},
+                  {"out not square", shape({{"out", {2, 3, 4, 5}}}), "out: shape [2, 3, 4, 5], expected [2, 3, 4, 4]"},
+                  {"other batch", shape({{"out", {2, 2, 4, 4}}}), "out: shape [2, 2, 4, 4], expected [2, 3, 4, 4]"}});
+    expect_refusals(
+        backward,
+        {{"gradOutput INT32", type("gradOutput", ACL_INT32), "gradOutput: dtype int32, expected f32, f16 or bf16"},
+         {"gradSelf dtype", type("gradSelf", ACL_FLOAT16), "gradSelf: dtype f16, expected bf16 as gradOutput"},
+         {"gradInput dtype", type("gradInput", ACL_FLOAT16), "gradInput: dtype f16, expected bf16 as gradOutput"},
+         {"rank 3", shape({{"gradOutput", {3, 4, 4}}, {"gradSelf", {3, 4, 4}}, {"gradInput", {3, 4}}}),
+          "gradOutput: rank 3 of shape [3, 4, 4], expected rank 4 to 5"},
+         {"rank 6",
+          shape({{"gradOutput", {1, 1, 2, 3, 4, 4}}, {"gradSelf", {1, 1, 2, 3, 4, 4}}, {"gradInput", {1, 1, 2, 3, 4}}}),
+          "gradOutput: rank 6"},
+         {"not square", shape({{"gradOutput", {2, 3, 5, 4}}, {"gradSelf", {2, 3, 5, 4}}, {"gradInput", {2, 3, 5}}}),
+          "gradOutput: shape [2, 3, 5, 4], expected the last two dims to be equal"},
+         {"gradSelf shape", shape({{"gradSelf", {2, 3, 5, 5}}}), "gradSelf: shape [2, 3, 5, 5], expected [2, 3, 4, 4]"},
+         {"gradSelf batch", shape({{"gradSelf", {1, 3, 4, 4}}}), "gradSelf: shape [1, 3, 4, 4], expected [2, 3, 4, 4]"},
+         {"gradInput shape", shape({{"gradInput", {2, 3, 5}}}), "gradInput: shape [2, 3, 5], expected [2, 3, 4]"},
+         {"gradInput rank", shape({{"gradInput", {2, 3, 4, 4}}}),
+          "gradInput: shape [2, 3, 4, 4], expected [2, 3, 4]"}});
     expect_common_refusals(forward, {.strict_formats = true});
     expect_common_refusals(backward, {.strict_formats = true});
 }
@@ -543,8 +567,12 @@ TEST(ExpSegsum, Products) {
 }
 
 TEST(ExpSegsum, Executors) {
-    expect_executor_rules([random = std::make_shared<Random>("executors")] { return random_backward(*random, ACL_FLOAT, {3, 5, 33}, false).call(); });
-    expect_executor_rules([random = std::make_shared<Random>("executors")] { return random_forward(*random, ACL_BF16, {3, 5, 33}).call(); });
+    expect_executor_rules([random = std::make_shared<Random>("executors")] {
+        return random_backward(*random, ACL_FLOAT, {3, 5, 33}, false).call();
+    });
+    expect_executor_rules([random = std::make_shared<Random>("executors")] {
+        return random_forward(*random, ACL_BF16, {3, 5, 33}).call();
+    });
     // with a workspace
     expect_executor_rules([random = std::make_shared<Random>("executors")] {
         const Backward b = random_backward(*random, ACL_FLOAT, {3, 5, 33}, false);
@@ -581,17 +609,22 @@ TEST(ExpSegsum, PlantedFaultsAreSeen) {
                 const int64_t size = 41, m = at / size, k = at % size;
                 double sum = 0;
                 for (int64_t i = std::min(k + shift_row, size); i < size; ++i)
-                    for (int64_t j = 0; j < std::min(k + shift_column, i); ++j) sum += b.g.at((m * size + i) * size + j) * b.y.at((m * size + i) * size + j);
+                    for (int64_t j = 0; j < std::min(k + shift_column, i); ++j)
+                        sum += b.g.at((m * size + i) * size + j) * b.y.at((m * size + i) * size + j);
                 return sum;
             });
         };
         EXPECT_EQ(judge(sums(0, 0), b.want, b.slack, Promise::summed), "");
         see("rows from k + 1", sums(1, 0), b, Promise::summed);
         see("columns to k", sums(0, 1), b, Promise::summed);
-        see("segments from j", rounded_array(f.shape, [&](int64_t at) {
-                const int64_t size = 41, m = at / (size * size), i = at / size % size, j = at % size;
-                return f.want[static_cast<size_t>(at)] * (j < i ? std::exp(f.x.at(m * size + j) - f.x.at(m * size + i)) : 1);
-            }), f, Promise::elementwise);
+        see("segments from j",
+            rounded_array(f.shape,
+                          [&](int64_t at) {
+                              const int64_t size = 41, m = at / (size * size), i = at / size % size, j = at % size;
+                              return f.want[static_cast<size_t>(at)] *
+                                     (j < i ? std::exp(f.x.at(m * size + j) - f.x.at(m * size + i)) : 1);
+                          }),
+            f, Promise::elementwise);
     }
 }
 
