@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
 
 #include "aclnnop/aclnn_swi_glu_grad.h"
 #include "testing/battery.h"
@@ -207,6 +209,33 @@ TEST(SwiGlu, SpecialValues) {
             SCOPED_TRACE(isa + " " + type_name(type));
             Problem(x, g, 0).expect(false);
         }
+    }
+}
+
+// Every a of the 16-bit types; of f32 a comb over all exponents, and every 16th number with GRADUS_TEST_LONG.
+TEST(SwiGlu, EveryA) {
+    for (const aclDataType type : {ACL_FLOAT16, ACL_BF16}) {
+        Array x(type, {2, 65536}), g(type, {1, 65536});
+        for (int64_t i = 0; i < 65536; ++i) {
+            const auto bits = static_cast<uint16_t>(i);
+            std::memcpy(x.bytes.data() + 2 * i, &bits, 2);
+            x.set(65536 + i, 1.5), g.set(i, -0.75);
+        }
+        SCOPED_TRACE(type_name(type));
+        Problem(x, g, 0).expect(false);
+    }
+    const uint64_t step = std::getenv("GRADUS_TEST_LONG") != nullptr ? 16 : 40009, chunk = 1 << 18;
+    for (uint64_t begin = 0; begin < uint64_t{1} << 32; begin += step * chunk) {
+        const auto n = static_cast<int64_t>(std::min(chunk, ((uint64_t{1} << 32) - begin + step - 1) / step));
+        Array x(ACL_FLOAT, {2, n}), g(ACL_FLOAT, {1, n});
+        for (int64_t i = 0; i < n; ++i) {
+            const auto bits = static_cast<uint32_t>(begin + step * static_cast<uint64_t>(i));
+            std::memcpy(x.bytes.data() + 4 * i, &bits, 4);
+            x.set(n + i, 1.25), g.set(i, -0.875);
+        }
+        SCOPED_TRACE(begin);
+        Problem(x, g, 0).expect(false);
+        if (HasFailure()) return;
     }
 }
 
