@@ -176,6 +176,34 @@ TEST(SwiGlu, ModelShapes) {
         }
 }
 
+// Where σ is exactly 1 the results are products of two 16-bit numbers, exact in f32, and many lie halfway between two
+// 16-bit numbers: every one must be the even neighbour or the nearer one, to the bit.
+TEST(SwiGlu, HalfwayGoesToEven) {
+    for (const std::string& isa : instruction_sets()) {
+        const Option cap("max_isa", isa);
+        for (const aclDataType type : {ACL_FLOAT16, ACL_BF16}) {
+            const int64_t steps = 128, n = steps * steps;
+            Array x(type, {2, n}), g(type, {1, n});
+            for (int64_t i = 0; i < n; ++i) {
+                x.set(i, 64 + 0.5 * static_cast<double>(i / steps));
+                x.set(n + i, 1 + static_cast<double>(i % steps) / steps);
+                g.set(i, -1 - static_cast<double>(i % steps) / steps);
+            }
+            const Problem p(x, g, 0);
+            const Array y = p.forward().run().at("out"), dx = p.grad().run().at("out");
+            int64_t halfway = 0;
+            for (int64_t i = 0; i < n; ++i) {
+                const double exact = x.at(i) * x.at(n + i), unit = ulp(exact, type);
+                halfway += std::fabs(std::fabs(exact - rounded(exact, type)) - unit / 2) < unit * 1e-9;
+                ASSERT_EQ(y.at(i), rounded(exact, type))
+                    << isa << " " << type_name(type) << " " << x.at(i) << " * " << x.at(n + i);
+                ASSERT_EQ(dx.at(n + i), rounded(g.at(i) * x.at(i), type));
+            }
+            EXPECT_GT(halfway, 50);
+        }
+    }
+}
+
 // Large enough to be written past the cache, with rows that start anywhere.
 TEST(SwiGlu, Streaming) {
     Random random("streaming");
