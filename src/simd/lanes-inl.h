@@ -42,7 +42,12 @@ HWY_INLINE Pair neg_mul_add(Pair a, Pair b, Pair c) {
     return {hn::NegMulAdd(a.first, b.first, c.first), hn::NegMulAdd(a.second, b.second, c.second)};
 }
 // The larger; b when either is NaN.
-HWY_INLINE Pair max_or_nan(Pair a, Pair b) { return {hn::Max(a.first, b.first), hn::Max(a.second, b.second)}; }
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+HWY_INLINE V32 max_or_nan(V32 a, V32 b) { return hn::IfThenElse(hn::Gt(a, b), a, b); }  // Max would drop the NaN
+#else
+HWY_INLINE V32 max_or_nan(V32 a, V32 b) { return hn::Max(a, b); }
+#endif
+HWY_INLINE Pair max_or_nan(Pair a, Pair b) { return {max_or_nan(a.first, b.first), max_or_nan(a.second, b.second)}; }
 HWY_INLINE Pair negative_abs(Pair a) {
     const V32 sign = hn::Set(F32(), -0.0f);
     return {hn::Or(a.first, sign), hn::Or(a.second, sign)};
