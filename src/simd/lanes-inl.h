@@ -100,7 +100,12 @@ template <NaNs kNaNs = NaNs::any>
 HWY_INLINE void store_pair(bf16* to, Pair v) {
     const hn::RebindToUnsigned<F32> du;
     const auto even = round_to_bf16<kNaNs>(v.first), odd = round_to_bf16<kNaNs>(v.second);
+#if HWY_TARGET == HWY_SCALAR
     const auto words = hn::Or(hn::ShiftRight<16>(even), hn::And(odd, hn::Set(du, 0xFFFF0000u)));
+#else
+    const hn::Repartition<uint16_t, F32> d16;
+    const auto words = hn::BitCast(du, hn::OddEven(hn::BitCast(d16, odd), hn::BitCast(d16, hn::ShiftRight<16>(even))));
+#endif
     hn::StoreU(words, du, reinterpret_cast<uint32_t*>(to));
 }
 
