@@ -9,7 +9,6 @@
 #include <hwy/highway.h>
 
 #include "simd/lanes-inl.h"
-#include "simd/wide-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gradus {
@@ -30,8 +29,7 @@ HWY_INLINE Pair exp_polynomial(Pair r) {
 }
 
 // exp(x) = 2^k · e^r. Adding 1.5 · 2^23 rounds x·log2 e to the integer k and leaves it in the low bits, where a shift
-// makes an exponent of it. ln 2 comes in two parts; the first has few bits, so that its product is exact without FMA
-// too.
+// makes an exponent of it. ln 2 comes in two parts; the first has few bits, so that its product is exact without FMA too.
 struct Reduced {
     Pair shifted, r;  // k + (magic − 1.5 · 2^23) in the low bits of shifted
 };
@@ -49,19 +47,21 @@ HWY_INLINE V32 power_of_two(V32 shifted) {
 }
 HWY_INLINE Pair power_of_two(Pair shifted) { return {power_of_two(shifted.first), power_of_two(shifted.second)}; }
 
-// exp(x) for x ≤ 0 and NaN: within 1 ulp, through the subnormals to 0. Scaled in two steps, of which the second is a
-// constant: 2^(k + 64) is always normal, and the product with 2^-64 rounds a subnormal once. A NaN stays one through
-// the products, whatever its bits did to k.
-HWY_INLINE Pair exp_nonpositive(Pair x) {
-    const Reduced reduced = exp_reduce(max_or_nan(set_pair(-104.0f), x), set_pair(0x1.8p23f + 64.0f + 127.0f));
-    return exp_polynomial(reduced.r) * power_of_two(reduced.shifted) * set_pair(0x1p-64f);
+// Where 2^(k + 64) has become 0 itself (k = −191), so that far smaller x give 0 without an underflow, which is slow.
+constexpr float kLeastExponent = -132.4f;
+
+// 2^64·exp(x) for x ≤ 0 and NaN: within 1 ulp, and normal or 0, which leaves the rounding of a subnormal to the product
+// that takes the 2^64 away. A NaN stays one through the product here, whatever its bits did to k.
+HWY_INLINE Pair exp_lifted(Pair x) {
+    const Reduced reduced = exp_reduce(max_or_nan(set_pair(kLeastExponent), x), set_pair(0x1.8p23f + 64.0f + 127.0f));
+    return exp_polynomial(reduced.r) * power_of_two(reduced.shifted);
 }
 
 // The same for results that are rounded to 16 bits: relative error (2 + |x|/2) · 2^-24, three operations fewer. Base 2
 // needs no second part of ln 2, and degree 5 will do.
-HWY_INLINE Pair exp_nonpositive_coarse(Pair x) {
+HWY_INLINE Pair exp_lifted_coarse(Pair x) {
     const Pair log2e = set_pair(0x1.715476p+0f), magic = set_pair(0x1.8p23f + 64.0f + 127.0f);
-    const Pair clamped = max_or_nan(set_pair(-104.0f), x);
+    const Pair clamped = max_or_nan(set_pair(kLeastExponent), x);
     const Pair shifted = mul_add(clamped, log2e, magic);
     const Pair f = mul_sub(clamped, log2e, shifted - magic);
     Pair p = mul_add(set_pair(0x1.5bb9e4p-10f), f, set_pair(0x1.3ceab4p-7f));
@@ -69,8 +69,12 @@ HWY_INLINE Pair exp_nonpositive_coarse(Pair x) {
     p = mul_add(p, f, set_pair(0x1.ebf9bcp-3f));
     p = mul_add(p, f, set_pair(0x1.62e42ap-1f));
     p = mul_add(p, f, set_pair(1.0f));
-    return p * power_of_two(shifted) * set_pair(0x1p-64f);
+    return p * power_of_two(shifted);
 }
+
+// exp(x) for x ≤ 0 and NaN, through the subnormals to 0.
+HWY_INLINE Pair exp_nonpositive(Pair x) { return exp_lifted(x) * set_pair(0x1p-64f); }
+HWY_INLINE Pair exp_nonpositive_coarse(Pair x) { return exp_lifted_coarse(x) * set_pair(0x1p-64f); }
 
 // least ≤ x ≤ most; NaN stays NaN.
 HWY_INLINE V32 clamp(V32 x, float least, float most) {
@@ -85,38 +89,11 @@ HWY_INLINE V32 clamp(V32 x, float least, float most) {
 // exp(x) for every x: within 1 ulp, inf from 88.73 on, through the subnormals to 0, NaN for NaN. Scaled in two steps as
 // above, away from whichever end the sign of x says is near.
 HWY_INLINE Pair exp(Pair x) {
-    x = {clamp(x.first, -104.0f, 89.0f), clamp(x.second, -104.0f, 89.0f)};
+    x = {clamp(x.first, kLeastExponent, 89.0f), clamp(x.second, kLeastExponent, 89.0f)};
     const Pair magic = if_negative(x, set_pair(0x1.8p23f + 127.0f + 64.0f), set_pair(0x1.8p23f + 127.0f - 64.0f));
     const Reduced reduced = exp_reduce(x, magic);
     return exp_polynomial(reduced.r) * power_of_two(reduced.shifted) *
            if_negative(x, set_pair(0x1p-64f), set_pair(0x1p64f));
-}
-
-// max(x, 0), and NaN for NaN.
-HWY_INLINE V32 positive_or_nan(V32 x) {
-    const V32 zero = hn::Zero(F32());
-    return hn::IfThenElse(hn::Lt(x, zero), zero, x);
-}
-HWY_INLINE Pair positive_or_nan(Pair x) { return {positive_or_nan(x.first), positive_or_nan(x.second)}; }
-
-// exp(x) in f64 for x ≤ 700, within 2^-51; e^-708 below that. Taylor's series to the twelfth power, on |r| ≤ ln 2 / 2.
-HWY_INLINE V64 exp_f64(V64 x) {
-    const F64 d;
-    const hn::RebindToSigned<F64> di;
-    x = hn::Max(x, hn::Set(d, -708.0));
-    const V64 magic = hn::Set(d, 0x1.8p52 + 1023);
-    const V64 shifted = hn::MulAdd(x, hn::Set(d, 0x1.71547652b82fep+0), magic);
-    const V64 k = hn::Sub(shifted, magic);
-    V64 r = hn::NegMulAdd(k, hn::Set(d, 0x1.62e42fee00000p-1), x);
-    r = hn::NegMulAdd(k, hn::Set(d, 0x1.a39ef35793c76p-33), r);
-    V64 p = hn::Set(d, 1.0 / 479001600);
-    for (const double c : {1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120,
-                           1.0 / 24, 1.0 / 6, 1.0 / 2, 1.0, 1.0})
-        p = hn::MulAdd(p, r, hn::Set(d, c));
-    return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<52>(hn::BitCast(di, shifted))));
-}
-HWY_INLINE Wide exp(const Wide& x) {
-    return {{exp_f64(x.part[0]), exp_f64(x.part[1]), exp_f64(x.part[2]), exp_f64(x.part[3])}};
 }
 
 }  // namespace HWY_NAMESPACE

@@ -179,6 +179,33 @@ HWY_INLINE double sum_of(V64 v) {
     return hn::GetLane(hn::SumOfLanes(d, v));
 }
 
+// max(x, 0), and NaN for NaN.
+HWY_INLINE V32 positive_or_nan(V32 x) {
+    const V32 zero = hn::Zero(F32());
+    return hn::IfThenElse(hn::Lt(x, zero), zero, x);
+}
+HWY_INLINE Pair positive_or_nan(Pair x) { return {positive_or_nan(x.first), positive_or_nan(x.second)}; }
+
+// exp(x) in f64 for x ≤ 700, within 2^-51; e^-708 below that. Taylor's series to the twelfth power, on |r| ≤ ln 2 / 2.
+HWY_INLINE V64 exp_f64(V64 x) {
+    const F64 d;
+    const hn::RebindToSigned<F64> di;
+    x = hn::Max(x, hn::Set(d, -708.0));
+    const V64 magic = hn::Set(d, 0x1.8p52 + 1023);
+    const V64 shifted = hn::MulAdd(x, hn::Set(d, 0x1.71547652b82fep+0), magic);
+    const V64 k = hn::Sub(shifted, magic);
+    V64 r = hn::NegMulAdd(k, hn::Set(d, 0x1.62e42fee00000p-1), x);
+    r = hn::NegMulAdd(k, hn::Set(d, 0x1.a39ef35793c76p-33), r);
+    V64 p = hn::Set(d, 1.0 / 479001600);
+    for (const double c : {1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120,
+                           1.0 / 24, 1.0 / 6, 1.0 / 2, 1.0, 1.0})
+        p = hn::MulAdd(p, r, hn::Set(d, c));
+    return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<52>(hn::BitCast(di, shifted))));
+}
+HWY_INLINE Wide exp(const Wide& x) {
+    return {{exp_f64(x.part[0]), exp_f64(x.part[1]), exp_f64(x.part[2]), exp_f64(x.part[3])}};
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace gradus
 HWY_AFTER_NAMESPACE();

@@ -27,7 +27,7 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 std::ostream& operator<<(std::ostream& out, const Result& r) {
     const Measured& m = r.measured;
     return out << "{" << *r.of << R"(, "rounds": )" << m.rounds << ",\n     \"fraction\": " << m.fraction
-               << R"(, "target": )" << r.of->target << R"(, "met": )" << truth(r.met())
+               << R"(, "target": )" << r.target << R"(, "met": )" << truth(r.met())
                << ",\n     \"limit\": " << Quoted{r.limit.kind} << R"(, "work": )" << r.limit.work << R"(, "unit": )"
                << Quoted{r.limit.unit} << ",\n     \"limit_seconds\": " << m.limit << R"(, "operator_seconds": )"
                << m.op << "}";
@@ -58,7 +58,7 @@ std::ostream& operator<<(std::ostream& out, const Options& options) {
 
 std::ostream& operator<<(std::ostream& out, const Machine& m) {
     return out << R"({"cpu": )" << Quoted{m.cpu} << R"(, "isa": )" << Quoted{m.isa} << R"(, "threads": )" << m.threads
-               << "}";
+               << R"(, "load": )" << m.load << "}";
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ void run(const Options& options) {
     for (const Case* c : selection.cases) {
         const Trial trial = c->make();
         const Effort effort = options.quick ? Effort{7, 0.3} : Effort{15, 1.0};
-        results.push_back({c, trial.limit, measure(trial, effort, device.stream())});
+        results.push_back({c, c->target * here.target_scale(), trial.limit, measure(trial, effort, device.stream())});
         results.back().limit.seconds = nullptr;  // it holds the tensors
         table.print(results.back());
     }

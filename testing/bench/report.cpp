@@ -27,12 +27,17 @@ std::string cpu_model() {
 }  // namespace
 
 Machine machine() {
-    return {cpu_model(), gradusGetOption("max_isa"), gradusVersion(), std::atoi(gradusGetOption("num_threads"))};
+    double load = 0;
+    std::ifstream("/proc/loadavg") >> load;
+    return {cpu_model(), gradusGetOption("max_isa"), gradusVersion(), std::atoi(gradusGetOption("num_threads")), load};
 }
 
 void print_header(const Machine& m) {
     std::printf("Gradus %s on %s, %s, %d thread%s\n", m.library.c_str(), m.cpu.c_str(), m.isa.c_str(), m.threads,
                 m.threads == 1 ? "" : "s");
+    if (m.target_scale() != 1) std::printf("targets are scaled by %.1f: no AVX-512\n", m.target_scale());
+    if (m.load > 0.5)
+        std::printf("others are at work here (load %.1f): an operator that computes much will look too slow\n", m.load);
 }
 
 void print_list(const std::vector<const Case*>& cases, const std::vector<int>& numbers) {
@@ -71,7 +76,7 @@ void Table::print(const Result& r) const {
     const Measured& m = r.measured;
     const auto rate = [&r](double seconds) { return format("%.1f %s", r.limit.work / seconds * 1e-9, r.limit.unit); };
     std::printf("%s  %10s  %10s  %8.2f  %.2f - %.2f  %6.2f  %s\n", names(*r.of).c_str(), rate(m.limit.median).c_str(),
-                rate(m.op.median).c_str(), m.fraction.median, m.fraction.q1, m.fraction.q3, r.of->target,
+                rate(m.op.median).c_str(), m.fraction.median, m.fraction.q1, m.fraction.q3, r.target,
                 r.met() ? "ok" : "below");
     std::fflush(stdout);
 }

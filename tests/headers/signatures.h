@@ -120,6 +120,12 @@ SIGNATURE(aclnnStatus, aclnnExpSegsum, (void*, uint64_t, aclOpExecutor*, aclrtSt
 SIGNATURE(aclnnStatus, aclnnExpSegsumBackwardGetWorkspaceSize,
           (const aclTensor*, const aclTensor*, aclTensor*, uint64_t*, aclOpExecutor**))
 SIGNATURE(aclnnStatus, aclnnExpSegsumBackward, (void*, uint64_t, aclOpExecutor*, aclrtStream))
+SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmaxGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, double, bool, aclTensor*, uint64_t*, aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmax, (void*, uint64_t, aclOpExecutor*, aclrtStream))
+SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmaxBackwardGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, const aclTensor*, double, bool, aclTensor*, uint64_t*, aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmaxBackward, (void*, uint64_t, aclOpExecutor*, aclrtStream))
 SIGNATURE(aclnnStatus, aclnnSwiGluGetWorkspaceSize,
           (const aclTensor*, int64_t, const aclTensor*, uint64_t*, aclOpExecutor**))
 SIGNATURE(aclnnStatus, aclnnSwiGlu, (void*, uint64_t, aclOpExecutor*, aclrtStream))

@@ -25,7 +25,7 @@ Trial forward(const Shape& shape, aclDataType dtype) {
     const int64_t row = row_bytes(shape, dtype);
     return {.prepare =
                 [=](uint64_t* size, aclOpExecutor** executor) {
-                    return aclnnExpSegsumGetWorkspaceSize(self, out.output(), size, executor);
+                    return aclnnExpSegsumGetWorkspaceSize(self, out, size, executor);
                 },
             .launch = aclnnExpSegsum,
             .limit = stream_limit(out.bytes() / row, row, {}, {{out.data(), row}})};
@@ -37,7 +37,7 @@ Trial backward(const Shape& shape, aclDataType dtype) {
     const int64_t row = row_bytes(shape, dtype), triangle = row * (shape.back() - 1) / 2;
     return {.prepare =
                 [=](uint64_t* size, aclOpExecutor** executor) {
-                    return aclnnExpSegsumBackwardGetWorkspaceSize(grad_output, grad_self, grad_input.output(), size,
+                    return aclnnExpSegsumBackwardGetWorkspaceSize(grad_output, grad_self, grad_input, size,
                                                                   executor);
                 },
             .launch = aclnnExpSegsumBackward,
