@@ -179,6 +179,13 @@ HWY_INLINE double sum_of(V64 v) {
     return hn::GetLane(hn::SumOfLanes(d, v));
 }
 
+HWY_INLINE Wide zero_below(const Wide& v, double least) {
+    const V64 low = hn::Set(F64(), least);
+    return {
+        {hn::IfThenElseZero(hn::Ge(v.part[0], low), v.part[0]), hn::IfThenElseZero(hn::Ge(v.part[1], low), v.part[1]),
+         hn::IfThenElseZero(hn::Ge(v.part[2], low), v.part[2]), hn::IfThenElseZero(hn::Ge(v.part[3], low), v.part[3])}};
+}
+
 // max(x, 0), and NaN for NaN.
 HWY_INLINE V32 positive_or_nan(V32 x) {
     const V32 zero = hn::Zero(F32());

@@ -23,6 +23,7 @@ constexpr Argument kBackwardArguments[] = {
 
 constexpr Operator kOperators[] = {
     {.name = "ExpSegsum",
+     .function = "aclnnExpSegsum",
      .family = "exp_segsum",
      .formula = "out[i][j] = exp(self[j + 1] + ... + self[i]) for j < i, 1 for j = i, 0 for j > i",
      .document = "aclnnExpSegsum",
@@ -32,6 +33,7 @@ constexpr Operator kOperators[] = {
      .check = exp_segsum::check_forward,
      .plan = exp_segsum::plan_forward},
     {.name = "ExpSegsumBackward",
+     .function = "aclnnExpSegsumBackward",
      .family = "exp_segsum",
      .formula = "gradInput[k] = sum of gradOutput[i][j]*gradSelf[i][j] over i >= k, j < k",
      .document = "aclnnExpSegsumBackward",

@@ -23,12 +23,11 @@ int64_t row_bytes(const Shape& shape, aclDataType dtype) {
 Trial forward(const Shape& shape, aclDataType dtype) {
     const Tensor self(vectors(shape), dtype), out(shape, dtype);
     const int64_t row = row_bytes(shape, dtype);
-    return {.prepare =
-                [=](uint64_t* size, aclOpExecutor** executor) {
-                    return aclnnExpSegsumGetWorkspaceSize(self, out, size, executor);
-                },
-            .launch = aclnnExpSegsum,
-            .limit = stream_limit(out.bytes() / row, row, {}, {{out.data(), row}})};
+    return {
+        .prepare = [=](uint64_t* size,
+                       aclOpExecutor** executor) { return aclnnExpSegsumGetWorkspaceSize(self, out, size, executor); },
+        .launch = aclnnExpSegsum,
+        .limit = stream_limit(out.bytes() / row, row, {}, {{out.data(), row}})};
 }
 
 // The bytes below the diagonal, as if they lay together.
@@ -37,8 +36,7 @@ Trial backward(const Shape& shape, aclDataType dtype) {
     const int64_t row = row_bytes(shape, dtype), triangle = row * (shape.back() - 1) / 2;
     return {.prepare =
                 [=](uint64_t* size, aclOpExecutor** executor) {
-                    return aclnnExpSegsumBackwardGetWorkspaceSize(grad_output, grad_self, grad_input, size,
-                                                                  executor);
+                    return aclnnExpSegsumBackwardGetWorkspaceSize(grad_output, grad_self, grad_input, size, executor);
                 },
             .launch = aclnnExpSegsumBackward,
             .limit = stream_limit(grad_output.bytes() / (row * shape.back()), triangle,

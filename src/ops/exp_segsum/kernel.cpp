@@ -1,6 +1,7 @@
 #include "ops/exp_segsum/kernel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE
@@ -19,16 +20,18 @@ namespace HWY_NAMESPACE {
 using namespace gradus::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
 
 // Where the positive x sum up to no more than this, a column multiplies by e^x[i] from row to row, in f64, and needs no
-// exp: no product can overflow, and one that fades below e^-708 can come back to e^-108 at most, which is 0 in f32. T
-// roundings of 2^-52 are nothing to f32. Otherwise, or with a NaN about, a column adds x[i] and takes exp in every row.
+// exp: no product can overflow, and T roundings of 2^-52 are nothing to f32. Otherwise, or with a NaN about, a column
+// adds x[i] and takes exp in every row.
 constexpr float kMostGrowth = 600;
 
 template <typename T>
 void forward_begin(const void* x_, int64_t size, ForwardColumns& columns) noexcept {
     const T* x = static_cast<const T*>(x_);
-    Pair growth = set_pair(0);
-    each_pair(size, [&](int64_t i, auto part) HWY_ATTR { growth = growth + positive_or_nan(load(x + i, part)); });
-    columns.products = hn::GetLane(hn::SumOfLanes(F32(), hn::Add(growth.first, growth.second))) <= kMostGrowth;
+    Pair positive = set_pair(0);
+    each_pair(size, [&](int64_t i, auto part) HWY_ATTR { positive = positive + positive_or_nan(load(x + i, part)); });
+    const float growth = hn::GetLane(hn::SumOfLanes(F32(), hn::Add(positive.first, positive.second)));
+    columns.products = growth <= kMostGrowth;
+    columns.least = columns.products ? std::exp(-106.0 - static_cast<double>(growth)) : 0;
     const Wide start = set_wide(columns.products ? 1 : 0);
     each_pair(size, [&](int64_t i, auto part) HWY_ATTR {
         const Wide step = widen(load(x + i, part));
@@ -64,6 +67,7 @@ HWY_INLINE void forward_group(int64_t first, int64_t size, const ForwardColumns&
 
     for (int64_t j = diagonal - lanes; j >= 0; j -= lanes) {
         value = load_wide(columns.value + j);
+        if (kProducts) value = zero_below(value, columns.least);
         for (int r = 0; r < kRows; ++r) {
             value = stepped(value, r);
             put(r, j, power(value));

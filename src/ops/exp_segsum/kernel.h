@@ -20,6 +20,7 @@ struct ForwardColumns {
     double* value;  // [padded(T)]: of every column, x[j+1] + … + x[i], or e to that power
     double* step;   // [padded(T)]: x[i], or e^x[i]: what row i adds, or multiplies by
     bool products;  // which of the two
+    double least;   // a product below it is 0 in f32 and remains so: it is made 0, since underflow is slow on many CPUs
 };
 struct ForwardKernel {
     // x: [T]

@@ -92,7 +92,7 @@ void run_forward(const ForwardPlan& plan, std::byte* const* address, std::byte* 
         alignas(64) std::byte stage_here[(kRowGroup * kMostOnStack + kPadding) * sizeof(float)];
         const bool here = size <= kMostOnStack;
         ForwardColumns columns = {here ? value : plan.value.at(workspace, slot),
-                                  here ? step : plan.step.at(workspace, slot), false};
+                                  here ? step : plan.step.at(workspace, slot), false, 0};
         std::byte* stage = here ? stage_here : plan.stage.at(workspace, slot);
         const int64_t begin = block * plan.blocks.matrices;
         const int64_t end = std::min(begin + plan.blocks.matrices, plan.batch.count);
