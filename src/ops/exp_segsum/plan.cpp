@@ -51,6 +51,7 @@ struct ForwardPlan {
     MatrixStrides out;
     bool streaming;
     bool in_place;  // rows are made where they belong
+    bool small;     // matrices follow each other, and several fit the stage
     ForwardKernel kernel;
     Piece<double> value, step;
     Piece<std::byte> stage, x_copy;
@@ -66,16 +67,30 @@ struct BackwardPlan {
     Piece<std::byte> g_copy, y_copy;
 };
 
-// Moves finished rows from the stage to their place in out.
-void deliver(const ForwardPlan& plan, std::byte* matrix, const std::byte* stage, int64_t first, int64_t rows) noexcept {
-    const int64_t row_bytes = plan.size * plan.item;
-    std::byte* to = matrix + first * plan.out.pitch * plan.item;
+// Where a block finds its operands.
+struct ForwardOperands {
+    const ForwardPlan& plan;
+    std::byte* const* address;
+    std::byte *x_copy, *stage;
+
+    std::byte* out(int64_t m) const { return address[forward::kOut] + plan.batch.at(1, m); }
+    const std::byte* self(int64_t m) const {
+        const std::byte* from = address[forward::kSelf] + plan.batch.at(0, m);
+        if (plan.x_step == 1) return from;
+        gather(x_copy, from, plan.x_step, plan.size, plan.item);
+        return x_copy;
+    }
+};
+
+// Moves rows from the stage to their place, `to` being that of the first.
+void deliver(const ForwardPlan& plan, std::byte* to, const std::byte* stage, int64_t rows) noexcept {
     if (!plan.out.dense) {
         scatter_rows(to, stage, {rows, plan.size, plan.item, plan.size, plan.out.pitch, plan.out.step});
         return;
     }
-    const bool together = plan.out.pitch == plan.size;
-    const int64_t runs = together ? 1 : rows, bytes = together ? rows * row_bytes : row_bytes;
+    const int64_t row_bytes = plan.size * plan.item;
+    const bool gapless = plan.out.pitch == plan.size;
+    const int64_t runs = gapless ? 1 : rows, bytes = gapless ? rows * row_bytes : row_bytes;
     for (int64_t run = 0; run < runs; ++run, to += plan.out.pitch * plan.item, stage += row_bytes) {
         if (plan.streaming)
             copy_streaming(to, stage, bytes);
@@ -84,36 +99,49 @@ void deliver(const ForwardPlan& plan, std::byte* matrix, const std::byte* stage,
     }
 }
 
+// Makes the matrices [begin, end), which lie one behind the other, on a stage that holds several of them: what is
+// written past the cache should be long.
+void make_small(const ForwardPlan& plan, int64_t begin, int64_t end, const ForwardOperands& at,
+                ForwardColumns& columns) noexcept {
+    const int64_t matrix = plan.size * plan.size, most = kStageElements / matrix;
+    for (int64_t m = begin; m < end; m += most) {
+        const int64_t count = std::min(most, end - m);
+        for (int64_t k = 0; k < count; ++k) {
+            plan.kernel.begin(at.self(m + k), plan.size, columns);
+            plan.kernel.rows(0, plan.size, plan.size, columns, at.stage + k * matrix * plan.item, plan.size);
+        }
+        deliver(plan, at.out(m), at.stage, count * plan.size);
+    }
+}
+
+void make_large(const ForwardPlan& plan, int64_t begin, int64_t end, const ForwardOperands& at,
+                ForwardColumns& columns) noexcept {
+    for (int64_t m = begin; m < end; ++m) {
+        plan.kernel.begin(at.self(m), plan.size, columns);
+        if (plan.in_place) {
+            plan.kernel.rows(0, plan.size, plan.size, columns, at.out(m), plan.out.pitch);
+            continue;
+        }
+        for (int64_t i = 0; i < plan.size; i += plan.stage_rows) {
+            const int64_t rows = std::min(plan.stage_rows, plan.size - i);
+            plan.kernel.rows(i, rows, plan.size, columns, at.stage, plan.size);
+            deliver(plan, at.out(m) + i * plan.out.pitch * plan.item, at.stage, rows);
+        }
+    }
+}
+
 void run_forward(const ForwardPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
-    using namespace forward;
-    const int64_t size = plan.size;
     parallel_for(plan.blocks.count, plan.blocks.slots, [&](int64_t block, int slot) {
         alignas(64) double value[kMostOnStack], step[kMostOnStack];
-        alignas(64) std::byte stage_here[(kRowGroup * kMostOnStack + kPadding) * sizeof(float)];
-        const bool here = size <= kMostOnStack;
+        alignas(64) std::byte stage[(kRowGroup * kMostOnStack + kPadding) * sizeof(float)];
+        const bool here = plan.size <= kMostOnStack;
         ForwardColumns columns = {here ? value : plan.value.at(workspace, slot),
                                   here ? step : plan.step.at(workspace, slot), false, 0};
-        std::byte* stage = here ? stage_here : plan.stage.at(workspace, slot);
+        const ForwardOperands at = {plan, address, plan.x_copy.at(workspace, slot),
+                                    here ? stage : plan.stage.at(workspace, slot)};
         const int64_t begin = block * plan.blocks.matrices;
         const int64_t end = std::min(begin + plan.blocks.matrices, plan.batch.count);
-        for (int64_t m = begin; m < end; ++m) {
-            const std::byte* self = address[kSelf] + plan.batch.at(0, m);
-            if (plan.x_step != 1) {
-                gather(plan.x_copy.at(workspace, slot), self, plan.x_step, size, plan.item);
-                self = plan.x_copy.at(workspace, slot);
-            }
-            std::byte* out = address[kOut] + plan.batch.at(1, m);
-            plan.kernel.begin(self, size, columns);
-            if (plan.in_place) {
-                plan.kernel.rows(0, size, size, columns, out, plan.out.pitch);
-                continue;
-            }
-            for (int64_t i = 0; i < size; i += plan.stage_rows) {
-                const int64_t rows = std::min(plan.stage_rows, size - i);
-                plan.kernel.rows(i, rows, size, columns, stage, size);
-                deliver(plan, out, stage, i, rows);
-            }
-        }
+        (plan.small ? make_small : make_large)(plan, begin, end, at, columns);
         if (plan.streaming) stream_fence();
     });
 }
@@ -175,6 +203,9 @@ Planned plan_forward(const Call& call) {
     result.bytes = out.numel() * plan.item * cost_of(call.config);
     plan.streaming = out.numel() * plan.item > kStreamingBytes;
     plan.in_place = plan.out.dense && !plan.streaming && plan.size % kPadding == 0;
+    const int64_t matrix = plan.size * plan.size;
+    plan.small = !plan.in_place && plan.out.dense && plan.out.pitch == plan.size && matrix <= kStageElements / 2 &&
+                 plan.batch.packed(1, matrix * plan.item);
     plan.kernel = golden ? golden_forward(self.dtype) : choose_forward(self.dtype, call.config.max_isa);
     if (plan.size > kMostOnStack) {
         plan.value = result.scratch.book<double>(padded(plan.size), threads);
