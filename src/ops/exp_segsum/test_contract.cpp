@@ -11,6 +11,7 @@
 namespace gradus::testing {
 namespace {
 
+// The interface as a program calls it, not by name.
 TEST(ExpSegsum, CFunctions) {
     const float values[2] = {5, -1};
     void* memory = nullptr;
