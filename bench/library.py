@@ -60,7 +60,7 @@ class Library:
     def version(self):
         return self.c.gradusVersion().decode()
 
-    def prepare(self, op, **arguments):
+    def prepare(self, op, /, **arguments):
         """Phase one, by the names of the C prototype; calling the result is phase two and the wait for its end."""
         return Prepared(self, op, arguments)
 

@@ -32,9 +32,10 @@ run cmake --install "$build" --prefix "$prefix"
 step "by hand: CANN's library names, set_env.sh"
 cann=("-I$prefix/include" "-L$prefix/lib64" -lascendcl -lnnopbase -lopapi)
 run "${cxx[@]}" "$root/examples/swi_glu.cpp" "${cann[@]}" -o "$work/hand/swi_glu"
+run "${cxx[@]}" "$root/examples/exp_segsum.cpp" "${cann[@]}" -o "$work/hand/exp_segsum"
 run "${c[@]}" "$root/examples/by_name.c" "${cann[@]}" -o "$work/hand/by_name"
 run "${c[@]}" "$root/examples/dlopen.c" "-I$prefix/include" -ldl -lm -o "$work/hand/dlopen"
-for example in swi_glu by_name dlopen; do
+for example in swi_glu exp_segsum by_name dlopen; do
     run bash -c '. "$1/set_env.sh"; exec "$2"' - "$prefix" "$work/hand/$example"
 done
 run bash -c '. "$1/set_env.sh"; [ "$ASCEND_HOME_PATH" = "$1" ]' - "$prefix"
@@ -47,6 +48,7 @@ run cmake -G Ninja -S "$root/examples" -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$pr
     "-DCMAKE_C_FLAGS=${flags[*]}" "-DCMAKE_CXX_FLAGS=${flags[*]}"
 run cmake --build "$work/cmake"
 run "$work/cmake/swi_glu"
+run "$work/cmake/exp_segsum"
 run "$work/cmake/by_name"
 run env "LD_LIBRARY_PATH=$prefix/lib64" "$work/cmake/dlopen"
 
