@@ -1,5 +1,6 @@
 // extern "C": what can be done to an executor besides launching it.
 #include "aclnn/aclnn_base.h"
+#include "aclnn/boundary.h"
 #include "aclnn/executor.h"
 #include "base/check.h"
 
@@ -44,11 +45,7 @@ aclnnStatus set(const char* function, aclOpExecutor* handle, Count count, size_t
                 void* address) noexcept {
     const auto executor = Executors::instance().find(handle);
     if (!executor) return no_executor(function, handle);
-    try {
-        return report(function, set_address(*executor, count, index, tensor, address));
-    } catch (const std::bad_alloc&) {
-        return report(function, ACLNN_ERR_RUNTIME_ERROR, "out of memory");
-    }
+    return guarded(function, [&] { return set_address(*executor, count, index, tensor, address); });
 }
 
 }  // namespace
@@ -58,7 +55,6 @@ extern "C" {
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
     const auto found = Executors::instance().find(executor);
     if (!found) return no_executor("aclSetAclOpExecutorRepeatable", executor);
-    const Lock lock = hold();
     found->repeatable = true;
     return ACLNN_SUCCESS;
 }

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "aclnn/aclnn_base.h"
+#include "aclnn/boundary.h"
 #include "aclnn/objects.h"
 #include "base/status.h"
 
@@ -193,17 +194,13 @@ aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDat
 aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType,
                           const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims,
                           uint64_t storageDimsNum, void* tensorData) {
-    if (tensor == nullptr) return null_argument("aclInitTensor", "tensor");
-    try {
+    return guarded("aclInitTensor", [&]() -> Status {
         std::shared_ptr<Tensor> fresh;
-        const Status status = make_tensor(
-            {viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData}, fresh);
-        if (!status.ok()) return report("aclInitTensor", status);
-        if (!Tensors::instance().replace(tensor, std::move(fresh))) return not_alive("aclInitTensor", "aclTensor");
-        return ACLNN_SUCCESS;
-    } catch (const std::bad_alloc&) {
-        return report("aclInitTensor", ACLNN_ERR_RUNTIME_ERROR, "out of memory");
-    }
+        GRADUS_TRY(make_tensor(
+            {viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData}, fresh));
+        if (Tensors::instance().replace(tensor, std::move(fresh))) return {};
+        return {ACLNN_ERR_PARAM_NULLPTR, tensor == nullptr ? "tensor: NULL" : "not a live aclTensor"};
+    });
 }
 
 aclnnStatus aclDestroyTensor(const aclTensor* tensor) {

@@ -1,6 +1,7 @@
 // An executor: phase one's decision, and where its tensors are.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,7 +39,7 @@ struct Executor {
     std::shared_ptr<const Planned> planned;
     std::vector<Slot> slots;  // indexed like the arguments
     bool limits = true;
-    bool repeatable = false;
+    std::atomic<bool> repeatable = false;
     std::string summary;
     std::unique_ptr<LaunchTask> task;  // made in phase one, so that phase two allocates nothing
 };

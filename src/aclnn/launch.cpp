@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <new>
 
+#include "aclnn/boundary.h"
 #include "aclnn/executor.h"
 #include "aclnn/phases.h"
 #include "base/check.h"
@@ -119,19 +119,14 @@ int LaunchTask::run(Stream&) noexcept {
 
 aclnnStatus launch(const Operator* op, void* workspace, uint64_t workspace_size, aclOpExecutor* handle,
                    aclrtStream stream) noexcept {
-    std::string name = op != nullptr ? concat("aclnn", op->name) : "gradusLaunch";
-    try {
+    return guarded(op != nullptr ? op->function : "gradusLaunch", [&]() -> Status {
         auto executor = Executors::instance().find(handle);
         if (executor && !executor->repeatable) executor = Executors::instance().take(handle);  // spent, whatever comes
         if (!executor)
-            return report(name.c_str(), ACLNN_ERR_PARAM_NULLPTR,
-                          handle == nullptr ? "executor: NULL" : "executor: not alive (spent, destroyed or foreign)");
-        return report(name.c_str(), launch_on(*executor, op, workspace, workspace_size, stream));
-    } catch (const std::bad_alloc&) {
-        return report(name.c_str(), ACLNN_ERR_RUNTIME_ERROR, "out of memory");
-    } catch (const std::exception& error) {
-        return report(name.c_str(), ACLNN_ERR_INNER, error.what());
-    }
+            return {ACLNN_ERR_PARAM_NULLPTR,
+                    handle == nullptr ? "executor: NULL" : "executor: not alive (spent, destroyed or foreign)"};
+        return launch_on(*executor, op, workspace, workspace_size, stream);
+    });
 }
 
 }  // namespace gradus

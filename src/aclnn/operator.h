@@ -139,7 +139,8 @@ std::unique_ptr<const Work> work_of(Plan plan, RunPlan<Plan> function) {
 }
 
 struct Operator {
-    const char* name;  // without aclnn
+    const char* name;      // without aclnn
+    const char* function;  // with it
     const char* family;
     const char* formula;
     const char* document;  // title of the document that describes it

@@ -1,7 +1,7 @@
 // Phase one.
 #include <cstring>
-#include <new>
 
+#include "aclnn/boundary.h"
 #include "aclnn/executor.h"
 #include "aclnn/phases.h"
 #include "base/check.h"
@@ -137,7 +137,7 @@ class Preparation {
     }
 
     std::string summarise(const Call& call, const Planned& planned) const {
-        std::string text = concat("aclnn", op_.name);
+        std::string text = op_.function;
         for (size_t i = 0; i < values_.size(); ++i)
             if (call.tensors_[i])
                 text += concat(" ", op_.arguments[i].name, shape_text(call.tensors_[i]->view), ":",
@@ -151,14 +151,7 @@ class Preparation {
 
 aclnnStatus prepare(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
                     aclOpExecutor** executor) noexcept {
-    try {
-        const Status status = Preparation(op, values).run(workspace_size, executor);
-        return status.ok() ? ACLNN_SUCCESS : report(concat("aclnn", op.name).c_str(), status);
-    } catch (const std::bad_alloc&) {
-        return report(op.name, ACLNN_ERR_RUNTIME_ERROR, "out of memory");
-    } catch (const std::exception& error) {
-        return report(op.name, ACLNN_ERR_INNER, error.what());
-    }
+    return guarded(op.function, [&] { return Preparation(op, values).run(workspace_size, executor); });
 }
 
 }  // namespace gradus

@@ -5,7 +5,7 @@
 namespace gradus {
 
 int64_t dtype_size(DType dtype) {
-    switch (static_cast<int>(dtype)) {
+    switch (static_cast<aclDataType>(dtype)) {
         case ACL_BOOL:
         case ACL_INT8:
         case ACL_UINT8:
@@ -13,6 +13,12 @@ int64_t dtype_size(DType dtype) {
         case ACL_FLOAT8_E5M2:
         case ACL_FLOAT8_E4M3FN:
         case ACL_FLOAT8_E8M0:
+        case ACL_FLOAT6_E3M2:  // stored one a byte, as are the narrower ones
+        case ACL_FLOAT6_E2M3:
+        case ACL_FLOAT4_E2M1:
+        case ACL_FLOAT4_E1M2:
+        case ACL_INT4:
+        case ACL_UINT1:
             return 1;
         case ACL_FLOAT16:
         case ACL_BF16:
@@ -31,9 +37,11 @@ int64_t dtype_size(DType dtype) {
             return 8;
         case ACL_COMPLEX128:
             return 16;
-        default:
+        case ACL_STRING:
+        case ACL_DT_UNDEFINED:
             return 0;
     }
+    return 0;
 }
 
 std::string dtype_name(DType dtype) {

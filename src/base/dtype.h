@@ -22,7 +22,7 @@ enum class DType : int {
     boolean = ACL_BOOL
 };
 
-int64_t dtype_size(DType dtype);  // bytes; 0 for types without a whole number of them
+int64_t dtype_size(DType dtype);  // bytes; 0 for types that have none
 std::string dtype_name(DType dtype);
 
 // 16-bit floats as stored.

@@ -1,7 +1,7 @@
 // gradus.h: all operators as data, and the call by name.
 #include <cstring>
-#include <new>
 
+#include "aclnn/boundary.h"
 #include "aclnn/phases.h"
 #include "base/check.h"
 #include "gradus/gradus.h"
@@ -173,18 +173,14 @@ const char* gradusCatalogue(void) {
 
 aclnnStatus gradusPrepare(const char* op, const gradusArg* args, uint64_t count, uint64_t* workspaceSize,
                           aclOpExecutor** executor) {
-    try {
-        const Operator* found = find_operator(op);
-        if (found == nullptr) return report("gradusPrepare", unknown_operator(op));
-        if (args == nullptr && count > 0)
-            return report("gradusPrepare", ACLNN_ERR_PARAM_NULLPTR, concat("args: NULL with count ", count));
-        std::vector<Value> values;
-        const Status status = arrange(*found, {args, static_cast<size_t>(count)}, values);
-        if (!status.ok()) return report(concat("aclnn", found->name).c_str(), status);
-        return prepare(*found, values, workspaceSize, executor);
-    } catch (const std::bad_alloc&) {
-        return report("gradusPrepare", ACLNN_ERR_RUNTIME_ERROR, "out of memory");
-    }
+    const Operator* found = find_operator(op);
+    std::vector<Value> values;
+    const aclnnStatus named = guarded(found != nullptr ? found->function : "gradusPrepare", [&]() -> Status {
+        if (found == nullptr) return unknown_operator(op);
+        if (args == nullptr && count > 0) return {ACLNN_ERR_PARAM_NULLPTR, concat("args: NULL with count ", count)};
+        return arrange(*found, {args, static_cast<size_t>(count)}, values);
+    });
+    return named == ACLNN_SUCCESS ? prepare(*found, values, workspaceSize, executor) : named;
 }
 
 aclnnStatus gradusLaunch(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "acl/acl_base.h"
+#include "base/dtype.h"
 
 extern "C" {
 
@@ -36,43 +37,7 @@ aclFloat16 aclFloatToFloat16(float value) {
 }
 
 size_t aclDataTypeSize(aclDataType dataType) {
-    switch (dataType) {
-        case ACL_BOOL:
-        case ACL_INT8:
-        case ACL_UINT8:
-        case ACL_HIFLOAT8:
-        case ACL_FLOAT8_E5M2:
-        case ACL_FLOAT8_E4M3FN:
-        case ACL_FLOAT8_E8M0:
-        case ACL_FLOAT6_E3M2:  // stored one a byte, as are the narrower ones
-        case ACL_FLOAT6_E2M3:
-        case ACL_FLOAT4_E2M1:
-        case ACL_FLOAT4_E1M2:
-        case ACL_INT4:
-        case ACL_UINT1:
-            return 1;
-        case ACL_FLOAT16:
-        case ACL_BF16:
-        case ACL_INT16:
-        case ACL_UINT16:
-            return 2;
-        case ACL_FLOAT:
-        case ACL_INT32:
-        case ACL_UINT32:
-        case ACL_COMPLEX32:
-            return 4;
-        case ACL_INT64:
-        case ACL_UINT64:
-        case ACL_DOUBLE:
-        case ACL_COMPLEX64:
-            return 8;
-        case ACL_COMPLEX128:
-            return 16;
-        case ACL_STRING:
-        case ACL_DT_UNDEFINED:
-            return 0;
-    }
-    return 0;
+    return static_cast<size_t>(gradus::dtype_size(static_cast<gradus::DType>(dataType)));
 }
 
 }  // extern "C"

@@ -26,6 +26,7 @@ constexpr Argument kGradArguments[] = {
 
 constexpr Operator kOperators[] = {
     {.name = "SwiGlu",
+     .function = "aclnnSwiGlu",
      .family = "swi_glu",
      .formula = "A, B = halves of x along dim; out = A*sigmoid(A)*B",
      .document = "aclnnSwiGlu",
@@ -35,6 +36,7 @@ constexpr Operator kOperators[] = {
      .check = swi_glu::check_forward,
      .plan = swi_glu::plan_forward},
     {.name = "SwiGluGrad",
+     .function = "aclnnSwiGluGrad",
      .family = "swi_glu",
      .formula = "s = sigmoid(A); out = (yGrad*B*(s + s*(1 - s)*A), yGrad*A*s) along dim",
      .document = "aclnnSwiGluGrad",
