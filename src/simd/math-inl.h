@@ -20,17 +20,20 @@ HWY_INLINE Pair exp_polynomial(Pair r) {
     p = mul_add(p, r, set_pair(0x1.5558f2p-5f));
     p = mul_add(p, r, set_pair(0x1.555492p-3f));
     p = mul_add(p, r, set_pair(0x1.fffffcp-2f));
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+    return mul_add(p, r * r, r) + set_pair(1.0f);  // products that are rounded must be small: 0.98 ulp, not 1.16
+#else
     p = mul_add(p, r, set_pair(1.0f));
     return mul_add(p, r, set_pair(1.0f));
+#endif
 }
 
 // exp(x) = 2^k · e^r. Adding 1.5 · 2^23 rounds x·log2 e to the integer k and leaves it in the low bits, where a shift
 // makes an exponent of it. ln 2 comes in two parts; the first has few bits, so that its product is exact without FMA too.
 struct Reduced {
-    Pair shifted, r;  // k + offset in the low bits of shifted
+    Pair shifted, r;  // k + (magic − 1.5 · 2^23) in the low bits of shifted
 };
-HWY_INLINE Reduced exp_reduce(Pair x, float offset) {
-    const Pair magic = set_pair(0x1.8p23f + offset);
+HWY_INLINE Reduced exp_reduce(Pair x, Pair magic) {
     const Pair shifted = mul_add(x, set_pair(0x1.715476p+0f), magic);
     const Pair k = shifted - magic;
     const Pair r = neg_mul_add(k, set_pair(0x1.63p-1f), x);
@@ -48,7 +51,7 @@ HWY_INLINE Pair power_of_two(Pair shifted) { return {power_of_two(shifted.first)
 // constant: 2^(k + 64) is always normal, and the product with 2^-64 rounds a subnormal once. A NaN stays one through
 // the products, whatever its bits did to k.
 HWY_INLINE Pair exp_nonpositive(Pair x) {
-    const Reduced reduced = exp_reduce(max_or_nan(set_pair(-104.0f), x), 64.0f + 127.0f);
+    const Reduced reduced = exp_reduce(max_or_nan(set_pair(-104.0f), x), set_pair(0x1.8p23f + 64.0f + 127.0f));
     return exp_polynomial(reduced.r) * power_of_two(reduced.shifted) * set_pair(0x1p-64f);
 }
 
@@ -65,6 +68,25 @@ HWY_INLINE Pair exp_nonpositive_coarse(Pair x) {
     p = mul_add(p, f, set_pair(0x1.62e42ap-1f));
     p = mul_add(p, f, set_pair(1.0f));
     return p * power_of_two(shifted) * set_pair(0x1p-64f);
+}
+
+// least ≤ x ≤ most; NaN stays NaN.
+HWY_INLINE V32 clamp(V32 x, float least, float most) {
+    const V32 low = hn::Set(F32(), least), high = hn::Set(F32(), most);
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+    return hn::IfThenElse(hn::Lt(x, low), low, hn::IfThenElse(hn::Gt(x, high), high, x));  // whose Min drops a NaN
+#else
+    return hn::Max(low, hn::Min(high, x));  // the second one when either is NaN
+#endif
+}
+
+// exp(x) for every x: within 1 ulp, inf from 88.73 on, through the subnormals to 0, NaN for NaN. Scaled in two steps as
+// above, away from whichever end the sign of x says is near.
+HWY_INLINE Pair exp(Pair x) {
+    x = {clamp(x.first, -104.0f, 89.0f), clamp(x.second, -104.0f, 89.0f)};
+    const Pair magic = if_negative(x, set_pair(0x1.8p23f + 127.0f + 64.0f), set_pair(0x1.8p23f + 127.0f - 64.0f));
+    const Reduced reduced = exp_reduce(x, magic);
+    return exp_polynomial(reduced.r) * power_of_two(reduced.shifted) * if_negative(x, set_pair(0x1p-64f), set_pair(0x1p64f));
 }
 
 }  // namespace HWY_NAMESPACE
