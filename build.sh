@@ -91,8 +91,7 @@ check() {
     build asan
     run_tests asan
     build tsan
-    # oneTBB and libstdc++ are not instrumented: their own synchronisation cannot be seen
-    TSAN_OPTIONS="suppressions=$PWD/cmake/tsan.supp" run_tests tsan -L threads
+    run_tests tsan
     say "valgrind"
     install_prefix build/prefix
     g++ -std=c++11 -g -Ibuild/prefix/include examples/swi_glu.cpp -Lbuild/prefix/lib64 \

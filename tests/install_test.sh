@@ -43,7 +43,7 @@ run bash -c '. "$1/set_env.sh"; shift; exec "$@"' - "$prefix" \
     "${cxx[@]}" "$root/examples/swi_glu.cpp" -lascendcl -lnnopbase -lopapi -o "$work/hand/by_environment"
 
 step "by CMake"
-run cmake -S "$root/examples" -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$prefix" \
+run cmake -G Ninja -S "$root/examples" -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$prefix" \
     "-DCMAKE_C_FLAGS=${flags[*]}" "-DCMAKE_CXX_FLAGS=${flags[*]}"
 run cmake --build "$work/cmake"
 run "$work/cmake/swi_glu"

@@ -42,7 +42,12 @@ HWY_INLINE Pair neg_mul_add(Pair a, Pair b, Pair c) {
     return {hn::NegMulAdd(a.first, b.first, c.first), hn::NegMulAdd(a.second, b.second, c.second)};
 }
 // The larger; b when either is NaN.
-HWY_INLINE Pair max_or_nan(Pair a, Pair b) { return {hn::Max(a.first, b.first), hn::Max(a.second, b.second)}; }
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+HWY_INLINE V32 max_or_nan(V32 a, V32 b) { return hn::IfThenElse(hn::Gt(a, b), a, b); }  // Max would drop the NaN
+#else
+HWY_INLINE V32 max_or_nan(V32 a, V32 b) { return hn::Max(a, b); }
+#endif
+HWY_INLINE Pair max_or_nan(Pair a, Pair b) { return {max_or_nan(a.first, b.first), max_or_nan(a.second, b.second)}; }
 HWY_INLINE Pair negative_abs(Pair a) {
     const V32 sign = hn::Set(F32(), -0.0f);
     return {hn::Or(a.first, sign), hn::Or(a.second, sign)};
@@ -95,7 +100,12 @@ template <NaNs kNaNs = NaNs::any>
 HWY_INLINE void store_pair(bf16* to, Pair v) {
     const hn::RebindToUnsigned<F32> du;
     const auto even = round_to_bf16<kNaNs>(v.first), odd = round_to_bf16<kNaNs>(v.second);
+#if HWY_TARGET == HWY_SCALAR
     const auto words = hn::Or(hn::ShiftRight<16>(even), hn::And(odd, hn::Set(du, 0xFFFF0000u)));
+#else
+    const hn::Repartition<uint16_t, F32> d16;
+    const auto words = hn::BitCast(du, hn::OddEven(hn::BitCast(d16, odd), hn::BitCast(d16, hn::ShiftRight<16>(even))));
+#endif
     hn::StoreU(words, du, reinterpret_cast<uint32_t*>(to));
 }
 

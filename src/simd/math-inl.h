@@ -47,19 +47,21 @@ HWY_INLINE V32 power_of_two(V32 shifted) {
 }
 HWY_INLINE Pair power_of_two(Pair shifted) { return {power_of_two(shifted.first), power_of_two(shifted.second)}; }
 
-// exp(x) for x ≤ 0 and NaN: within 1 ulp, through the subnormals to 0. Scaled in two steps, of which the second is a
-// constant: 2^(k + 64) is always normal, and the product with 2^-64 rounds a subnormal once. A NaN stays one through
-// the products, whatever its bits did to k.
-HWY_INLINE Pair exp_nonpositive(Pair x) {
-    const Reduced reduced = exp_reduce(max_or_nan(set_pair(-104.0f), x), set_pair(0x1.8p23f + 64.0f + 127.0f));
-    return exp_polynomial(reduced.r) * power_of_two(reduced.shifted) * set_pair(0x1p-64f);
+// Where 2^(k + 64) has become 0 itself (k = −191), so that far smaller x give 0 without an underflow, which is slow.
+constexpr float kLeastExponent = -132.4f;
+
+// 2^64·exp(x) for x ≤ 0 and NaN: within 1 ulp, and normal or 0, which leaves the rounding of a subnormal to the product
+// that takes the 2^64 away. A NaN stays one through the product here, whatever its bits did to k.
+HWY_INLINE Pair exp_lifted(Pair x) {
+    const Reduced reduced = exp_reduce(max_or_nan(set_pair(kLeastExponent), x), set_pair(0x1.8p23f + 64.0f + 127.0f));
+    return exp_polynomial(reduced.r) * power_of_two(reduced.shifted);
 }
 
 // The same for results that are rounded to 16 bits: relative error (2 + |x|/2) · 2^-24, three operations fewer. Base 2
 // needs no second part of ln 2, and degree 5 will do.
-HWY_INLINE Pair exp_nonpositive_coarse(Pair x) {
+HWY_INLINE Pair exp_lifted_coarse(Pair x) {
     const Pair log2e = set_pair(0x1.715476p+0f), magic = set_pair(0x1.8p23f + 64.0f + 127.0f);
-    const Pair clamped = max_or_nan(set_pair(-104.0f), x);
+    const Pair clamped = max_or_nan(set_pair(kLeastExponent), x);
     const Pair shifted = mul_add(clamped, log2e, magic);
     const Pair f = mul_sub(clamped, log2e, shifted - magic);
     Pair p = mul_add(set_pair(0x1.5bb9e4p-10f), f, set_pair(0x1.3ceab4p-7f));
@@ -67,8 +69,12 @@ HWY_INLINE Pair exp_nonpositive_coarse(Pair x) {
     p = mul_add(p, f, set_pair(0x1.ebf9bcp-3f));
     p = mul_add(p, f, set_pair(0x1.62e42ap-1f));
     p = mul_add(p, f, set_pair(1.0f));
-    return p * power_of_two(shifted) * set_pair(0x1p-64f);
+    return p * power_of_two(shifted);
 }
+
+// exp(x) for x ≤ 0 and NaN, through the subnormals to 0.
+HWY_INLINE Pair exp_nonpositive(Pair x) { return exp_lifted(x) * set_pair(0x1p-64f); }
+HWY_INLINE Pair exp_nonpositive_coarse(Pair x) { return exp_lifted_coarse(x) * set_pair(0x1p-64f); }
 
 // least ≤ x ≤ most; NaN stays NaN.
 HWY_INLINE V32 clamp(V32 x, float least, float most) {

@@ -20,11 +20,11 @@ std::string shape_text(const Shape& shape);
 void check(int code, const char* what);
 
 // A dense tensor in device memory, every page of it touched, full of random numbers of either sign and of magnitude 1/8
-// to 4. A copy is the same tensor.
+// to 4; of bool, false. A copy is the same tensor.
 class Tensor {
   public:
     Tensor(const Shape& shape, aclDataType dtype);
-    operator const aclTensor*() const { return memory_->tensor; }  // NOLINT(google-explicit-constructor)
+    operator aclTensor*() const { return memory_->tensor; }  // NOLINT(google-explicit-constructor)
     std::byte* data() const { return memory_->data; }
     int64_t bytes() const { return memory_->bytes; }
 

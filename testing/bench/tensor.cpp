@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 #include "testing/bench/bench.h"
@@ -65,6 +66,9 @@ Tensor::Tensor(const Shape& shape, aclDataType dtype) : memory_(std::make_shared
             break;
         case ACL_FLOAT16:
             fill<uint16_t>(memory_->data, memory_->bytes, 10, 15);
+            break;
+        case ACL_BOOL:
+            std::memset(memory_->data, 0, static_cast<size_t>(memory_->bytes));
             break;
         default:
             throw std::logic_error("Tensor: no random numbers for this dtype");

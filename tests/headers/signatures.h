@@ -115,6 +115,12 @@ SIGNATURE(aclnnStatus, aclSetInputTensorAddr, (aclOpExecutor*, size_t, aclTensor
 SIGNATURE(aclnnStatus, aclSetOutputTensorAddr, (aclOpExecutor*, size_t, aclTensor*, void*))
 SIGNATURE(aclnnStatus, aclSetTensorAddr, (aclOpExecutor*, size_t, aclTensor*, void*))
 
+SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmaxGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, double, bool, aclTensor*, uint64_t*, aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmax, (void*, uint64_t, aclOpExecutor*, aclrtStream))
+SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmaxBackwardGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, const aclTensor*, double, bool, aclTensor*, uint64_t*, aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmaxBackward, (void*, uint64_t, aclOpExecutor*, aclrtStream))
 SIGNATURE(aclnnStatus, aclnnSwiGluGetWorkspaceSize,
           (const aclTensor*, int64_t, const aclTensor*, uint64_t*, aclOpExecutor**))
 SIGNATURE(aclnnStatus, aclnnSwiGlu, (void*, uint64_t, aclOpExecutor*, aclrtStream))

@@ -1,0 +1,90 @@
+#include "aclnn/phases.h"
+#include "aclnnop/aclnn_scaled_masked_softmax.h"
+#include "aclnnop/aclnn_scaled_masked_softmax_backward.h"
+#include "ops/families.h"
+#include "ops/scaled_masked_softmax/plan.h"
+
+namespace gradus {
+namespace {
+
+constexpr DType kMaskTypes[] = {DType::boolean};
+constexpr char kShape[] = "B,H,S,N";
+constexpr char kMaskShape[] = "B|1,H|1,S,N";
+constexpr char kLimits[] = "N from 1 to 4096";
+constexpr Products kProducts = {.a2 = true};
+
+constexpr Argument kForwardArguments[] = {
+    input("x", kFloats, kShape, kLimits),
+    input("mask", kMaskTypes, kMaskShape),
+    attribute("scale", GRADUS_DOUBLE, "narrowed to float", Value(1.0)),
+    attribute("fixTriuMask", GRADUS_BOOL, "false", Value(false)),
+    output("y", kFloats, kShape, kLimits, {"x"}),
+};
+
+constexpr Argument kBackwardArguments[] = {
+    input("gradOutput", kFloats, kShape, kLimits),
+    input("y", kFloats, kShape, kLimits),
+    input("mask", kMaskTypes, kMaskShape),
+    attribute("scale", GRADUS_DOUBLE, "narrowed to float", Value(1.0)),
+    attribute("fixTriuMask", GRADUS_BOOL, "false", Value(false)),
+    output("out", kFloats, kShape, kLimits, {"gradOutput", "y"}),
+};
+
+constexpr Operator kOperators[] = {
+    {.name = "ScaledMaskedSoftmax",
+     .function = "aclnnScaledMaskedSoftmax",
+     .family = "scaled_masked_softmax",
+     .formula = "y = softmax(mask ? -10000 : x*scale) along the last dim",
+     .document = "aclnnScaledMaskedSoftmax",
+     .products = kProducts,
+     .takes_labels = true,
+     .arguments = kForwardArguments,
+     .check = scaled_masked_softmax::check_forward,
+     .plan = scaled_masked_softmax::plan_forward},
+    {.name = "ScaledMaskedSoftmaxBackward",
+     .function = "aclnnScaledMaskedSoftmaxBackward",
+     .family = "scaled_masked_softmax",
+     .formula = "t = gradOutput*y; out = mask ? 0 : (t - sum(t)*y)*scale, sums along the last dim",
+     .document = "aclnnScaledMaskedSoftmaxBackward",
+     .products = kProducts,
+     .takes_labels = false,
+     .arguments = kBackwardArguments,
+     .check = scaled_masked_softmax::check_backward,
+     .plan = scaled_masked_softmax::plan_backward},
+};
+constexpr const Operator &kForward = kOperators[0], &kBackward = kOperators[1];
+
+}  // namespace
+
+std::span<const Operator> scaled_masked_softmax_operators() { return kOperators; }
+
+}  // namespace gradus
+
+using namespace gradus;  // NOLINT(google-build-using-namespace)
+
+extern "C" {
+
+aclnnStatus aclnnScaledMaskedSoftmaxGetWorkspaceSize(const aclTensor* x, const aclTensor* mask, double scale,
+                                                     bool fixTriuMask, aclTensor* y, uint64_t* workspaceSize,
+                                                     aclOpExecutor** executor) {
+    return prepare(kForward, {x, mask, scale, fixTriuMask, y}, workspaceSize, executor);
+}
+
+aclnnStatus aclnnScaledMaskedSoftmax(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                     aclrtStream stream) {
+    return launch(&kForward, workspace, workspaceSize, executor, stream);
+}
+
+aclnnStatus aclnnScaledMaskedSoftmaxBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* y,
+                                                             const aclTensor* mask, double scale, bool fixTriuMask,
+                                                             aclTensor* out, uint64_t* workspaceSize,
+                                                             aclOpExecutor** executor) {
+    return prepare(kBackward, {gradOutput, y, mask, scale, fixTriuMask, out}, workspaceSize, executor);
+}
+
+aclnnStatus aclnnScaledMaskedSoftmaxBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                             aclrtStream stream) {
+    return launch(&kBackward, workspace, workspaceSize, executor, stream);
+}
+
+}  // extern "C"

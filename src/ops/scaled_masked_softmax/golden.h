@@ -1,0 +1,12 @@
+// The specification: plain loops in f64, elements as given, one rounding at the end. Shares nothing with kernel.cpp.
+#pragma once
+
+#include "ops/scaled_masked_softmax/kernel.h"
+
+namespace gradus::scaled_masked_softmax {
+
+// The same rows as in kernel.h.
+ForwardKernel golden_forward(DType dtype);
+BackwardKernel golden_backward(DType dtype);
+
+}  // namespace gradus::scaled_masked_softmax

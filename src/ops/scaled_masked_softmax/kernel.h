@@ -1,0 +1,41 @@
+// The formula on dense rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/cpu.h"
+#include "base/dtype.h"
+
+namespace gradus::scaled_masked_softmax {
+
+inline constexpr float kMasked = -10000.0f;  // what a masked score is set to
+
+// Rows whose elements are neighbours; from one row to the next it is `pitch` bytes.
+struct Strip {
+    std::byte* data;
+    int64_t pitch;
+};
+
+// z = mask ? −10000 : x·scale; y = exp(z − max z) / Σ exp(z − max z).   x, mask, y: [rows, n]; y may be x
+struct ForwardRows {
+    Strip x, mask, y;
+    int64_t rows, n;
+    float scale;
+    bool streaming;  // y goes past the cache
+};
+using ForwardKernel = void (*)(const ForwardRows& rows) noexcept;
+
+// t = g·y; out = mask ? 0 : (t − Σt·y)·scale.   g, y, mask, out: [rows, n]; out may be g or y
+struct BackwardRows {
+    Strip g, y, mask, out;
+    int64_t rows, n;
+    float scale;
+    bool streaming;
+};
+using BackwardKernel = void (*)(const BackwardRows& rows) noexcept;
+
+ForwardKernel choose_forward(DType dtype, Isa cap);
+BackwardKernel choose_backward(DType dtype, Isa cap);
+
+}  // namespace gradus::scaled_masked_softmax

@@ -1,0 +1,180 @@
+#include "ops/scaled_masked_softmax/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/copy.h"
+#include "ops/scaled_masked_softmax/golden.h"
+#include "ops/scaled_masked_softmax/kernel.h"
+#include "runtime/parallel.h"
+
+namespace gradus::scaled_masked_softmax {
+namespace {
+
+// Rows of one matrix that are worked on together: their part of the mask stays in the second level of cache while all
+// matrices that share it pass by, and their lines serve several rows where a view runs against the grain.
+constexpr int64_t kChunkElements = 32768;
+constexpr int64_t kBlockElements = 262144;
+
+// A view as the walk sees it: matrices (outer, inner) of rows. Strides in bytes, `step` in elements.
+struct Operand {
+    int slot = 0;
+    bool written = false, dense = false;
+    int64_t item = 0, offset = 0, outer = 0, inner = 0, row = 0, step = 0;
+    int64_t pitch = 0;         // of dense rows in scratch
+    Piece<std::byte> scratch;  // where rows are gathered that are not dense
+};
+
+// Blocks are chunks of rows of some of the matrices that share a mask; both are cut by the problem alone.
+template <typename Kernel, size_t kOperands>
+struct Plan {
+    std::array<Operand, kOperands> operand;
+    int64_t matrices = 0, inner = 0, rows = 0, n = 0;
+    int64_t sharing = 1;  // matrices one after the other that have the same mask
+    int64_t chunk_rows = 0, chunks = 0, block_matrices = 0, blocks_sharing = 0, blocks = 0;
+    int slots = 1;
+    float scale = 1;
+    bool streaming = false;
+    Kernel kernel = nullptr;
+};
+
+struct Given {
+    TensorView view;
+    int slot;
+    bool written = false;
+};
+
+// Where all heads share a mask they follow each other, batch by batch; where all batches share one, but not the heads,
+// batches are walked inside a head.
+template <typename Kernel, size_t kOperands>
+Plan<Kernel, kOperands> walk(std::array<Given, kOperands> given, size_t mask) {
+    Plan<Kernel, kOperands> plan;
+    const TensorView shape = given[0].view;
+    TensorView& shared = given[mask].view;
+    for (const size_t d : {size_t{0}, size_t{1}}) {
+        if (shared.size[d] == 1) shared.stride[d] = 0;
+        shared.size[d] = shape.size[d];
+    }
+    const bool turn = shared.step(0) == 0 && shared.step(1) != 0;
+    const size_t outer = turn ? 1 : 0, inner = 1 - outer;
+    for (size_t k = 0; k < kOperands; ++k) {
+        const TensorView& view = given[k].view;
+        Operand& to = plan.operand[k];
+        to.slot = given[k].slot;
+        to.written = given[k].written;
+        to.item = dtype_size(view.dtype);
+        to.offset = view.offset * to.item;
+        to.outer = view.stride[outer] * to.item;
+        to.inner = view.stride[inner] * to.item;
+        to.row = view.step(2) * to.item;
+        to.step = view.step(3);
+        to.dense = to.step == 1 || view.of(3) == 1;
+    }
+    plan.matrices = shape.of(0) * shape.of(1);
+    plan.inner = shape.size[inner];
+    plan.rows = shape.of(2);
+    plan.n = shape.of(3);
+    if (shared.stride[inner] == 0) plan.sharing = shared.stride[outer] == 0 ? plan.matrices : plan.inner;
+
+    plan.chunk_rows = std::clamp<int64_t>(kChunkElements / plan.n, 1, plan.rows);
+    plan.chunks = (plan.rows + plan.chunk_rows - 1) / plan.chunk_rows;
+    plan.block_matrices = std::clamp<int64_t>(kBlockElements / (plan.chunk_rows * plan.n), 1, plan.sharing);
+    plan.blocks_sharing = (plan.sharing + plan.block_matrices - 1) / plan.block_matrices;
+    plan.blocks = plan.matrices / plan.sharing * plan.chunks * plan.blocks_sharing;
+    return plan;
+}
+
+template <typename Kernel, size_t kOperands>
+Planned planned(const Call& call, const std::array<Given, kOperands>& given, size_t mask, double scale, Kernel fast,
+                Kernel golden, RunPlan<Plan<Kernel, kOperands>> run) {
+    Planned result;
+    if (given[0].view.empty()) return result;
+    Plan<Kernel, kOperands> plan = walk<Kernel>(given, mask);
+    const bool is_golden = call.config.precision == Precision::golden;
+    plan.kernel = is_golden ? golden : fast;
+    plan.slots = call.config.num_threads;
+    plan.scale = std::isnan(scale) ? std::nanf("") : static_cast<float>(scale);  // stores rely on plain NaNs
+    const int64_t elements = given[0].view.numel();
+    for (Operand& operand : plan.operand) {
+        result.bytes += elements * operand.item * (is_golden ? 16 : 1);
+        if (operand.written) plan.streaming = operand.dense && elements * operand.item > kStreamingBytes;
+        if (operand.dense) continue;
+        // an odd number of lines, or the rows of a chunk would fall into the same few sets of the cache
+        operand.pitch = ((plan.n * operand.item + 63) / 64 | 1) * 64;
+        operand.scratch = result.scratch.book<std::byte>(plan.chunk_rows * operand.pitch, plan.slots);
+    }
+    result.path = is_golden ? "golden" : isa_name(std::min(call.config.max_isa, Isa::avx512));
+    result.work = work_of(std::move(plan), run);
+    return result;
+}
+
+// Calls compute(strips, rows) for every chunk of the block.
+template <typename Plan, typename Compute>
+void run_block(const Plan& plan, int64_t block, int slot, std::byte* const* address, std::byte* workspace,
+               const Compute& compute) noexcept {
+    const int64_t part = block % plan.blocks_sharing, chunk = block / plan.blocks_sharing % plan.chunks;
+    const int64_t group = block / plan.blocks_sharing / plan.chunks * plan.sharing;
+    const int64_t first = chunk * plan.chunk_rows, rows = std::min(plan.chunk_rows, plan.rows - first);
+    const int64_t begin = group + part * plan.block_matrices;
+    const int64_t end = std::min(begin + plan.block_matrices, group + plan.sharing);
+    for (int64_t matrix = begin; matrix < end; ++matrix) {
+        std::array<Strip, std::tuple_size_v<decltype(plan.operand)>> strip;
+        const auto copy_of = [&](const Operand& o) {
+            return RowCopy{rows, plan.n, o.item, o.pitch / o.item, o.row / o.item, o.step};
+        };
+        const auto address_of = [&](const Operand& o) {
+            return address[o.slot] + o.offset + matrix / plan.inner * o.outer + matrix % plan.inner * o.inner +
+                   first * o.row;
+        };
+        for (size_t k = 0; k < strip.size(); ++k) {
+            const Operand& o = plan.operand[k];
+            strip[k] = o.dense ? Strip{address_of(o), o.row} : Strip{o.scratch.at(workspace, slot), o.pitch};
+            if (!o.dense && !o.written) gather_rows(strip[k].data, address_of(o), copy_of(o));
+        }
+        compute(strip, rows);
+        for (size_t k = 0; k < strip.size(); ++k)
+            if (const Operand& o = plan.operand[k]; !o.dense && o.written)
+                scatter_rows(address_of(o), strip[k].data, copy_of(o));
+    }
+    if (plan.streaming) stream_fence();
+}
+
+void run_forward(const Plan<ForwardKernel, 3>& plan, std::byte* const* address, std::byte* workspace) noexcept {
+    parallel_for(plan.blocks, plan.slots, [&](int64_t block, int slot) {
+        run_block(plan, block, slot, address, workspace, [&plan](const auto& s, int64_t rows) {
+            plan.kernel({s[0], s[1], s[2], rows, plan.n, plan.scale, plan.streaming});
+        });
+    });
+}
+
+void run_backward(const Plan<BackwardKernel, 4>& plan, std::byte* const* address, std::byte* workspace) noexcept {
+    parallel_for(plan.blocks, plan.slots, [&](int64_t block, int slot) {
+        run_block(plan, block, slot, address, workspace, [&plan](const auto& s, int64_t rows) {
+            plan.kernel({s[0], s[1], s[2], s[3], rows, plan.n, plan.scale, plan.streaming});
+        });
+    });
+}
+
+}  // namespace
+
+Planned plan_forward(const Call& call) {
+    using namespace forward;
+    const DType dtype = call.view(kX).dtype;
+    return planned<ForwardKernel, 3>(
+        call, {{{call.view(kX), kX}, {call.view(kMask), kMask}, {call.view(kY), kY, true}}}, 1, call.real(kScale),
+        choose_forward(dtype, call.config.max_isa), golden_forward(dtype), run_forward);
+}
+
+Planned plan_backward(const Call& call) {
+    using namespace backward;
+    const DType dtype = call.view(kGradOutput).dtype;
+    return planned<BackwardKernel, 4>(call,
+                                      {{{call.view(kGradOutput), kGradOutput},
+                                        {call.view(kY), kY},
+                                        {call.view(kMask), kMask},
+                                        {call.view(kOut), kOut, true}}},
+                                      2, call.real(kScale), choose_backward(dtype, call.config.max_isa),
+                                      golden_backward(dtype), run_backward);
+}
+
+}  // namespace gradus::scaled_masked_softmax
