@@ -57,6 +57,29 @@ void run(const char* name, const Path& path, const Peak& peak) {
     }
 }
 
+// Packing: nanoseconds an element, k or rows at unit stride in the source.
+void run_pack(const char* name, const Path& path) {
+    constexpr int64_t kRows = 192, kLength = 768;
+    std::vector<uint16_t> source(kRows * kLength, 0x3C01);
+    for (const bool is_a : {true, false})
+        for (const bool rows_side_by_side : {false, true}) {
+            const Panel panel = is_a ? path.panel_a(kRows, kLength) : path.panel_b(kRows, kLength);
+            std::vector<std::byte> to(static_cast<size_t>(panel.bytes()) + 64);
+            std::byte* aligned = to.data() + (64 - reinterpret_cast<uintptr_t>(to.data()) % 64) % 64;
+            const Matrix matrix = rows_side_by_side ? Matrix{source.data(), 1, kRows} : Matrix{source.data(), kLength, 1};
+            std::vector<double> times;
+            for (int round = 0; round < 25; ++round) {
+                const double begin = now();
+                for (int i = 0; i < 10; ++i) path.pack(panel, aligned, {0, kRows, 0, kLength}, matrix);
+                times.push_back((now() - begin) / (10 * kRows * kLength));
+            }
+            std::sort(times.begin(), times.end());
+            std::printf("%-12s %-5s pack %s, %s at unit stride: %.2f ns an element\n", name,
+                        path.dtype == DType::f16 ? "f16" : "bf16", is_a ? "A" : "B", rows_side_by_side ? "rows" : "k",
+                        times[times.size() / 2] * 1e9);
+        }
+}
+
 }  // namespace
 }  // namespace gradus::gemm
 
@@ -67,13 +90,22 @@ int main() {
     std::printf("one thread; operands packed and in L2; the peak runs from registers in the same rounds\n");
     for (const DType dtype : {DType::bf16, DType::f16})
         for (const Isa isa : cpu_isas())
-            if (isa > Isa::scalar && isa <= Isa::avx512) run(isa_name(isa), path_f32(dtype, isa), fma_peak(isa_name(isa)));
+            if (isa > Isa::scalar && isa <= Isa::avx512) {
+                run(isa_name(isa), path_f32(dtype, isa), fma_peak(isa_name(isa)));
+                run_pack(isa_name(isa), path_f32(dtype, isa));
+            }
     for (const Isa isa : {Isa::avx512, Isa::avx512_bf16, Isa::amx})
         if (!cpu_has(isa)) std::printf("%-12s compiled; this CPU has none\n", isa_name(isa));
 #if defined(__x86_64__)
-    if (cpu_has(Isa::avx512_bf16)) run("avx512_bf16", path_avx512_bf16(), matrix_peak("avx512_bf16", false));
+    if (cpu_has(Isa::avx512_bf16)) {
+        run("avx512_bf16", path_avx512_bf16(), matrix_peak("avx512_bf16", false));
+        run_pack("avx512_bf16", path_avx512_bf16());
+    }
     for (const DType dtype : {DType::bf16, DType::f16})
-        if (cpu_has(Isa::amx)) run("amx", path_amx(dtype), matrix_peak("amx", dtype == DType::f16));
+        if (cpu_has(Isa::amx)) {
+            run("amx", path_amx(dtype), matrix_peak("amx", dtype == DType::f16));
+            run_pack("amx", path_amx(dtype));
+        }
 #endif
     return 0;
 }

@@ -31,9 +31,9 @@ constexpr int64_t kBlock = 256;  // k: A and B of a tile stay in L1
 HWY_INLINE int64_t columns() { return kVectors * static_cast<int64_t>(hn::Lanes(F32())); }
 
 // Additions in one chain before it is folded. Products of bf16 have 16 bits, so 256 equal ones are still exact; those of
-// f16 have 22, and 32 of them may be off by 8·2^-24 already.
+// f16 have 22, and 48 of them may be off by 12·2^-24 already.
 template <typename T>
-constexpr int64_t kChain = std::is_same_v<T, f16> ? 32 : kBlock;
+constexpr int64_t kChain = std::is_same_v<T, f16> ? 48 : kBlock;
 
 struct Sums {
     V32 at[kRows][kVectors];
@@ -128,21 +128,13 @@ HWY_INLINE void widen(const T* from, int64_t n, float* to) {
     for (; i < n; ++i) to[i] = static_cast<float>(to_f64(from[i]));
 }
 
-// Strips as in Panel with groups of one: to[k][row]. Where the source's rows are its unit stride, a copy; where its
-// columns are, a transposition through L1; else element by element.
+// Strips as in Panel with groups of one, to[k][row]: a transposition through L1.
 template <typename T, int64_t kStripRows>
 void pack_piece(const Piece& piece) {
     constexpr int64_t kRun = 64;
     float* to = reinterpret_cast<float*>(piece.strip) + piece.first_k * kStripRows;
     const auto* from = static_cast<const T*>(piece.source.data);
     const int64_t row_stride = piece.source.row_stride, k_stride = piece.source.column_stride;
-    if (row_stride == 1 && k_stride != 1) {
-        for (int64_t k = 0; k < piece.k; ++k, to += kStripRows) {
-            widen(from + k * k_stride, piece.rows, to);
-            for (int64_t i = piece.rows; i < kStripRows; ++i) to[i] = 0;
-        }
-        return;
-    }
     HWY_ALIGN float wide[kStripRows][kRun];
     if (piece.rows < kStripRows) std::memset(wide, 0, sizeof wide);
     for (int64_t k = 0; k < piece.k; k += kRun, to += kRun * kStripRows) {
@@ -159,11 +151,38 @@ void pack_piece(const Piece& piece) {
     }
 }
 
+// The same where the source has its rows side by side: runs of them are widened together and dealt out to the strips.
+template <typename T, int64_t kStripRows>
+void pack_side_by_side(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) {
+    constexpr int64_t kSide = 192 / kStripRows * kStripRows, kDepth = 8;
+    static_assert(kBlock % kDepth == 0);
+    HWY_ALIGN float wide[kDepth][kSide];
+    for (int64_t row = 0; row < part.rows; row += kSide) {
+        const int64_t rows = std::min(kSide, part.rows - row);
+        if (rows < kSide) std::memset(wide, 0, sizeof wide);
+        for (int64_t k = 0; k < part.k;) {
+            const int64_t at = part.first_k + k, inside = at % kBlock;
+            const int64_t n = std::min({kDepth, kBlock - inside, part.k - k});
+            for (int64_t p = 0; p < n; ++p)
+                widen(static_cast<const T*>(source.data) + row + (k + p) * source.column_stride, rows, wide[p]);
+            for (int64_t i = 0; i < rows; i += kStripRows) {
+                auto* to = reinterpret_cast<float*>(packed + panel.at(at / kBlock, (part.first_row + row + i) / kStripRows));
+                for (int64_t p = 0; p < n; ++p)
+                    std::memcpy(to + (inside + p) * kStripRows, wide[p] + i, kStripRows * sizeof(float));
+            }
+            k += n;
+        }
+    }
+}
+
 constexpr int64_t kColumns = kVectors * static_cast<int64_t>(hn::MaxLanes(F32()));
 
 template <typename T>
 void pack(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) noexcept {
     const bool is_a = panel.strip.rows == kRows;
+    if (source.row_stride == 1 && source.column_stride != 1)
+        return is_a ? pack_side_by_side<T, kRows>(panel, packed, part, source)
+                    : pack_side_by_side<T, kColumns>(panel, packed, part, source);
     each_piece<T>(panel, packed, part, source, [is_a](const Piece& piece) {
         is_a ? pack_piece<T, kRows>(piece) : pack_piece<T, kColumns>(piece);
     });
