@@ -89,10 +89,11 @@ HWY_INLINE V32 clamp(V32 x, float least, float most) {
 // exp(x) for every x: within 1 ulp, inf from 88.73 on, through the subnormals to 0, NaN for NaN. Scaled in two steps as
 // above, away from whichever end the sign of x says is near.
 HWY_INLINE Pair exp(Pair x) {
-    x = {clamp(x.first, -104.0f, 89.0f), clamp(x.second, -104.0f, 89.0f)};
+    x = {clamp(x.first, kLeastExponent, 89.0f), clamp(x.second, kLeastExponent, 89.0f)};
     const Pair magic = if_negative(x, set_pair(0x1.8p23f + 127.0f + 64.0f), set_pair(0x1.8p23f + 127.0f - 64.0f));
     const Reduced reduced = exp_reduce(x, magic);
-    return exp_polynomial(reduced.r) * power_of_two(reduced.shifted) * if_negative(x, set_pair(0x1p-64f), set_pair(0x1p64f));
+    return exp_polynomial(reduced.r) * power_of_two(reduced.shifted) *
+           if_negative(x, set_pair(0x1p-64f), set_pair(0x1p64f));
 }
 
 }  // namespace HWY_NAMESPACE

@@ -115,6 +115,11 @@ SIGNATURE(aclnnStatus, aclSetInputTensorAddr, (aclOpExecutor*, size_t, aclTensor
 SIGNATURE(aclnnStatus, aclSetOutputTensorAddr, (aclOpExecutor*, size_t, aclTensor*, void*))
 SIGNATURE(aclnnStatus, aclSetTensorAddr, (aclOpExecutor*, size_t, aclTensor*, void*))
 
+SIGNATURE(aclnnStatus, aclnnExpSegsumGetWorkspaceSize, (const aclTensor*, aclTensor*, uint64_t*, aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnExpSegsum, (void*, uint64_t, aclOpExecutor*, aclrtStream))
+SIGNATURE(aclnnStatus, aclnnExpSegsumBackwardGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, aclTensor*, uint64_t*, aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnExpSegsumBackward, (void*, uint64_t, aclOpExecutor*, aclrtStream))
 SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmaxGetWorkspaceSize,
           (const aclTensor*, const aclTensor*, double, bool, aclTensor*, uint64_t*, aclOpExecutor**))
 SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmax, (void*, uint64_t, aclOpExecutor*, aclrtStream))

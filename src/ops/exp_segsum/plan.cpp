@@ -1,0 +1,220 @@
+#include "ops/exp_segsum/plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/batch.h"
+#include "base/copy.h"
+#include "ops/exp_segsum/golden.h"
+#include "ops/exp_segsum/kernel.h"
+#include "runtime/parallel.h"
+
+namespace gradus::exp_segsum {
+namespace {
+
+constexpr int64_t kBlockElements = 1 << 16;  // of a task: one matrix of 256×256, or many small ones
+constexpr int64_t kMostOnStack = 4096;       // columns whose sums live on the stack; longer ones in the workspace
+constexpr int64_t kGatherRows = 16;          // copied at a time: whole lines of a transposed matrix
+constexpr int64_t kStageElements = 4096;     // of the result, made in the cache and then moved to its place
+
+// A [.., rows, columns] view from its last two dims; strides in elements.
+struct MatrixStrides {
+    int64_t pitch = 0, step = 0;
+    bool dense = true;
+};
+
+MatrixStrides matrix_strides(const TensorView& view, int64_t size) {
+    const int64_t step = view.step(view.rank - 1);
+    return {view.step(view.rank - 2), step, step == 1 || size == 1};
+}
+
+struct Blocks {
+    int64_t matrices = 1, count = 0;
+    int slots = 1;
+
+    Blocks() = default;
+    Blocks(int64_t all, int64_t size, int threads)
+        : matrices(std::max<int64_t>(1, kBlockElements / (size * size))),
+          count((all + matrices - 1) / matrices),
+          slots(threads) {}
+};
+
+const char* path_of(const Config& config) {
+    return config.precision == Precision::golden ? "golden" : isa_name(std::min(config.max_isa, Isa::avx512));
+}
+int64_t cost_of(const Config& config) { return config.precision == Precision::golden ? 16 : 1; }
+
+struct ForwardPlan {
+    Batch batch;  // self, out
+    Blocks blocks;
+    int64_t size, item, x_step, stage_rows;
+    MatrixStrides out;
+    bool streaming;
+    bool in_place;  // rows are made where they belong
+    ForwardKernel kernel;
+    Piece<double> value, step;
+    Piece<std::byte> stage, x_copy;
+};
+
+struct BackwardPlan {
+    Batch batch;  // gradOutput, gradSelf, gradInput
+    Blocks blocks;
+    int64_t size, item, out_step;
+    MatrixStrides g, y;
+    BackwardKernel kernel;
+    Piece<double> sum, result;
+    Piece<std::byte> g_copy, y_copy;
+};
+
+// Moves finished rows from the stage to their place in out.
+void deliver(const ForwardPlan& plan, std::byte* matrix, const std::byte* stage, int64_t first, int64_t rows) noexcept {
+    const int64_t row_bytes = plan.size * plan.item;
+    std::byte* to = matrix + first * plan.out.pitch * plan.item;
+    if (!plan.out.dense) {
+        scatter_rows(to, stage, {rows, plan.size, plan.item, plan.size, plan.out.pitch, plan.out.step});
+        return;
+    }
+    const bool together = plan.out.pitch == plan.size;
+    const int64_t runs = together ? 1 : rows, bytes = together ? rows * row_bytes : row_bytes;
+    for (int64_t run = 0; run < runs; ++run, to += plan.out.pitch * plan.item, stage += row_bytes) {
+        if (plan.streaming)
+            copy_streaming(to, stage, bytes);
+        else
+            std::memcpy(to, stage, static_cast<size_t>(bytes));
+    }
+}
+
+void run_forward(const ForwardPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
+    using namespace forward;
+    const int64_t size = plan.size;
+    parallel_for(plan.blocks.count, plan.blocks.slots, [&](int64_t block, int slot) {
+        alignas(64) double value[kMostOnStack], step[kMostOnStack];
+        alignas(64) std::byte stage_here[(kRowGroup * kMostOnStack + kPadding) * sizeof(float)];
+        const bool here = size <= kMostOnStack;
+        ForwardColumns columns = {here ? value : plan.value.at(workspace, slot),
+                                  here ? step : plan.step.at(workspace, slot), false, 0};
+        std::byte* stage = here ? stage_here : plan.stage.at(workspace, slot);
+        const int64_t begin = block * plan.blocks.matrices;
+        const int64_t end = std::min(begin + plan.blocks.matrices, plan.batch.count);
+        for (int64_t m = begin; m < end; ++m) {
+            const std::byte* self = address[kSelf] + plan.batch.at(0, m);
+            if (plan.x_step != 1) {
+                gather(plan.x_copy.at(workspace, slot), self, plan.x_step, size, plan.item);
+                self = plan.x_copy.at(workspace, slot);
+            }
+            std::byte* out = address[kOut] + plan.batch.at(1, m);
+            plan.kernel.begin(self, size, columns);
+            if (plan.in_place) {
+                plan.kernel.rows(0, size, size, columns, out, plan.out.pitch);
+                continue;
+            }
+            for (int64_t i = 0; i < size; i += plan.stage_rows) {
+                const int64_t rows = std::min(plan.stage_rows, size - i);
+                plan.kernel.rows(i, rows, size, columns, stage, size);
+                deliver(plan, out, stage, i, rows);
+            }
+        }
+        if (plan.streaming) stream_fence();
+    });
+}
+
+// Rows of a matrix for the kernel; those without unit stride are copied, only what lies below the diagonal.
+MatrixRows rows_of(const BackwardPlan& plan, const MatrixStrides& from, std::byte* matrix, std::byte* copy,
+                   int64_t first, int64_t rows) noexcept {
+    std::byte* at = matrix + first * from.pitch * plan.item;
+    if (from.dense) return {at, from.pitch, plan.size};
+    const int64_t pitch = padded(plan.size);
+    gather_rows(copy, at, {rows, first + rows - 1, plan.item, pitch, from.pitch, from.step});
+    return {copy, pitch, pitch};
+}
+
+void run_backward(const BackwardPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
+    using namespace backward;
+    const int64_t size = plan.size;
+    const int64_t chunk = plan.g.dense && plan.y.dense ? size : kGatherRows;
+    parallel_for(plan.blocks.count, plan.blocks.slots, [&](int64_t block, int slot) {
+        alignas(64) double sum[kMostOnStack], result[kMostOnStack];
+        const bool here = size <= kMostOnStack;
+        BackwardColumns columns = {here ? sum : plan.sum.at(workspace, slot),
+                                   here ? result : plan.result.at(workspace, slot), 0};
+        // against the direction of memory, as the rows of a triangle go: see README.md
+        const int64_t end = plan.batch.count - block * plan.blocks.matrices;
+        const int64_t begin = std::max<int64_t>(0, end - plan.blocks.matrices);
+        for (int64_t m = end - 1; m >= begin; --m) {
+            std::byte* g = address[kGradOutput] + plan.batch.at(0, m);
+            std::byte* y = address[kGradSelf] + plan.batch.at(1, m);
+            for (int64_t i = (size - 1) / chunk * chunk; i >= 0; i -= chunk) {
+                const int64_t rows = std::min(chunk, size - i);
+                plan.kernel.rows(rows_of(plan, plan.g, g, plan.g_copy.at(workspace, slot), i, rows),
+                                 rows_of(plan, plan.y, y, plan.y_copy.at(workspace, slot), i, rows), i, rows, size,
+                                 columns);
+            }
+            plan.kernel.store(columns, size, address[kGradInput] + plan.batch.at(2, m), plan.out_step);
+        }
+    });
+}
+
+}  // namespace
+
+Planned plan_forward(const Call& call) {
+    using namespace forward;
+    const TensorView &self = call.view(kSelf), &out = call.view(kOut);
+    Planned result;
+    if (out.empty()) return result;
+    const TensorView* const views[] = {&self, &out};
+    const bool golden = call.config.precision == Precision::golden;
+    const int threads = call.config.num_threads;
+    ForwardPlan plan{};
+    plan.size = self.of(self.rank - 1);
+    plan.item = dtype_size(self.dtype);
+    plan.batch = batch_of(views, self.rank - 1);
+    plan.blocks = Blocks(plan.batch.count, plan.size, threads);
+    plan.x_step = plan.size == 1 ? 1 : self.step(self.rank - 1);
+    plan.stage_rows = std::max<int64_t>(1, kStageElements / plan.size / kRowGroup) * kRowGroup;
+    plan.out = matrix_strides(out, plan.size);
+    result.bytes = out.numel() * plan.item * cost_of(call.config);
+    plan.streaming = out.numel() * plan.item > kStreamingBytes;
+    plan.in_place = plan.out.dense && !plan.streaming && plan.size % kPadding == 0;
+    plan.kernel = golden ? golden_forward(self.dtype) : choose_forward(self.dtype, call.config.max_isa);
+    if (plan.size > kMostOnStack) {
+        plan.value = result.scratch.book<double>(padded(plan.size), threads);
+        plan.step = result.scratch.book<double>(padded(plan.size), threads);
+        plan.stage = result.scratch.book<std::byte>((kRowGroup * plan.size + kPadding) * plan.item, threads);
+    }
+    if (plan.x_step != 1) plan.x_copy = result.scratch.book<std::byte>(plan.size * plan.item, threads);
+    result.path = path_of(call.config);
+    result.work = work_of(std::move(plan), run_forward);
+    return result;
+}
+
+Planned plan_backward(const Call& call) {
+    using namespace backward;
+    const TensorView &g = call.view(kGradOutput), &y = call.view(kGradSelf), &out = call.view(kGradInput);
+    Planned result;
+    if (out.empty()) return result;
+    const TensorView* const views[] = {&g, &y, &out};
+    const bool golden = call.config.precision == Precision::golden;
+    const int threads = call.config.num_threads;
+    BackwardPlan plan{};
+    plan.size = out.of(out.rank - 1);
+    plan.item = dtype_size(out.dtype);
+    plan.batch = batch_of(views, out.rank - 1);
+    plan.blocks = Blocks(plan.batch.count, plan.size, threads);
+    plan.out_step = out.step(out.rank - 1);
+    plan.g = matrix_strides(g, plan.size);
+    plan.y = matrix_strides(y, plan.size);
+    result.bytes = g.numel() * plan.item * cost_of(call.config);  // two halves
+    plan.kernel = golden ? golden_backward(g.dtype) : choose_backward(g.dtype, call.config.max_isa);
+    if (plan.size > kMostOnStack) {
+        plan.sum = result.scratch.book<double>(padded(plan.size), threads);
+        plan.result = result.scratch.book<double>(plan.size, threads);
+    }
+    const int64_t copy = kGatherRows * padded(plan.size) * plan.item;
+    if (!plan.g.dense) plan.g_copy = result.scratch.book<std::byte>(copy, threads);
+    if (!plan.y.dense) plan.y_copy = result.scratch.book<std::byte>(copy, threads);
+    result.path = path_of(call.config);
+    result.work = work_of(std::move(plan), run_backward);
+    return result;
+}
+
+}  // namespace gradus::exp_segsum
