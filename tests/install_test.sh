@@ -47,6 +47,7 @@ run cmake -G Ninja -S "$root/examples" -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$pr
     "-DCMAKE_C_FLAGS=${flags[*]}" "-DCMAKE_CXX_FLAGS=${flags[*]}"
 run cmake --build "$work/cmake"
 run "$work/cmake/swi_glu"
+run "$work/cmake/fused_linear_cross_entropy"
 run "$work/cmake/by_name"
 run env "LD_LIBRARY_PATH=$prefix/lib64" "$work/cmake/dlopen"
 
