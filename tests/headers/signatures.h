@@ -133,6 +133,19 @@ SIGNATURE(aclnnStatus, aclnnSwiGluGradGetWorkspaceSize,
           (const aclTensor*, const aclTensor*, int64_t, const aclTensor*, uint64_t*, aclOpExecutor**))
 SIGNATURE(aclnnStatus, aclnnSwiGluGrad, (void*, uint64_t, aclOpExecutor*, aclrtStream))
 
+SIGNATURE(aclnnStatus, aclnnFusedLinearOnlineMaxSumGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, const aclTensor*, int64_t, int64_t, aclTensor*, aclTensor*, aclTensor*,
+           aclTensor*, aclTensor*, aclTensor*, uint64_t*, aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnFusedLinearOnlineMaxSum, (void*, uint64_t, aclOpExecutor*, aclrtStream))
+SIGNATURE(aclnnStatus, aclnnFusedCrossEntropyLossWithMaxSumGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, const aclTensor*, float, const aclTensor*, const aclTensor*,
+           const aclTensor*, aclTensor*, aclTensor*, uint64_t*, aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnFusedCrossEntropyLossWithMaxSum, (void*, uint64_t, aclOpExecutor*, aclrtStream))
+SIGNATURE(aclnnStatus, aclnnFusedLinearCrossEntropyLossGradGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, float,
+           const aclTensor*, const aclTensor*, const aclTensor*, aclTensor*, aclTensor*, uint64_t*, aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnFusedLinearCrossEntropyLossGrad, (void*, uint64_t, aclOpExecutor*, aclrtStream))
+
 SIGNATURE(const char*, gradusVersion, (void))
 SIGNATURE(aclError, gradusSetOption, (const char*, const char*))
 SIGNATURE(const char*, gradusGetOption, (const char*))
