@@ -1,8 +1,9 @@
-// The LM head of a language model with its vocabulary cut into R parts, as tensor-parallel training cuts it: statistics of
-// every part, the reductions between them (here by the program, on a cluster by all-reduce), the loss, and the gradients.
-// Shows that R parts give what one gives, and how little memory that takes beside the logits.
+// The LM head of a language model with its vocabulary cut into R parts, as tensor-parallel training cuts it: statistics
+// of every part, the reductions between them (here by the program, on a cluster by all-reduce), the loss, and the
+// gradients. Shows that R parts give what one gives, and how little memory that takes beside the logits.
 //
-//   g++ -std=c++11 fused_linear_cross_entropy.cpp -I$PREFIX/include -L$PREFIX/lib64 -lascendcl -lnnopbase -lopapi -o flce
+//   g++ -std=c++11 fused_linear_cross_entropy.cpp -I$PREFIX/include -L$PREFIX/lib64 -lascendcl -lnnopbase -lopapi -o
+//   flce
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -103,9 +104,16 @@ struct Part {
     Tensor<int32_t> target;
 
     Part(int64_t begin, int64_t end, const Model& model)
-        : first(begin), words(end - begin), weight({words, kHidden}, ACL_BF16), weight_grad({words, kHidden}, ACL_BF16),
-          input_grad({kTokens, kHidden}, ACL_BF16), max({kTokens}, ACL_FLOAT), sum({kTokens}, ACL_FLOAT),
-          predicted({kTokens}, ACL_FLOAT), mask({(kTokens + 7) / 8}, ACL_UINT8), target({kTokens}, ACL_INT32) {
+        : first(begin),
+          words(end - begin),
+          weight({words, kHidden}, ACL_BF16),
+          weight_grad({words, kHidden}, ACL_BF16),
+          input_grad({kTokens, kHidden}, ACL_BF16),
+          max({kTokens}, ACL_FLOAT),
+          sum({kTokens}, ACL_FLOAT),
+          predicted({kTokens}, ACL_FLOAT),
+          mask({(kTokens + 7) / 8}, ACL_UINT8),
+          target({kTokens}, ACL_INT32) {
         weight.write(model.weight.data() + first * kHidden);
     }
 };
@@ -151,8 +159,8 @@ static Answer train_step(const Model& model, const std::vector<int64_t>& bounds,
     predicted.write(q.data());
 
     // The loss, from the reduced statistics alone.
-    CHECK(aclnnFusedCrossEntropyLossWithMaxSumGetWorkspaceSize(max.get(), sum.get(), predicted.get(), 0.0f, nullptr,
-                                                               nullptr, nullptr, loss.get(), nullptr, &size, &executor));
+    CHECK(aclnnFusedCrossEntropyLossWithMaxSumGetWorkspaceSize(
+        max.get(), sum.get(), predicted.get(), 0.0f, nullptr, nullptr, nullptr, loss.get(), nullptr, &size, &executor));
     launch(aclnnFusedCrossEntropyLossWithMaxSum, size, executor, stream);
 
     // Every rank: its gradients. weightGrad stays where it is, inputGrad is summed over the ranks.
@@ -161,8 +169,8 @@ static Answer train_step(const Model& model, const std::vector<int64_t>& bounds,
     answer.input_grad.assign(static_cast<size_t>(kTokens * kHidden), 0);
     for (Part* p : parts) {
         CHECK(aclnnFusedLinearCrossEntropyLossGradGetWorkspaceSize(
-            grad.get(), input.get(), p->weight.get(), p->mask.get(), p->target.get(), 0.0f, max.get(), sum.get(), nullptr,
-            p->input_grad.get(), p->weight_grad.get(), &size, &executor));
+            grad.get(), input.get(), p->weight.get(), p->mask.get(), p->target.get(), 0.0f, max.get(), sum.get(),
+            nullptr, p->input_grad.get(), p->weight_grad.get(), &size, &executor));
         launch(aclnnFusedLinearCrossEntropyLossGrad, size, executor, stream);
         const std::vector<uint16_t> dx = p->input_grad.read(), dw = p->weight_grad.read();
         for (size_t i = 0; i < dx.size(); ++i) answer.input_grad[i] += from_bf16(dx[i]);
@@ -212,7 +220,7 @@ int main() {
     model.grad.assign(static_cast<size_t>(kTokens), 1.0f / static_cast<float>(kTokens));
 
     const double before = peak_memory();
-    const std::vector<std::vector<int64_t> > cuts = {
+    const std::vector<std::vector<int64_t>> cuts = {
         {0, kWords}, {0, kWords / 2, kWords}, {0, 8000, 16000, 24000, kWords}, {0, 128, 20001, kWords}};
     std::vector<Answer> answers;
     for (const std::vector<int64_t>& cut : cuts) answers.push_back(train_step(model, cut, stream));
@@ -234,9 +242,10 @@ int main() {
                     c + 1 == cuts.size() ? ", uneven" : "", loss, dx, dw);
     }
     const double logits = 4.0 * static_cast<double>(kTokens * kWords) / 1048576;
-    std::printf("memory: %.0f MiB at most, %.0f before; largest workspace %.1f MiB; the logits in f32 would take %.1f MiB, "
-                "softmax and its gradient as much again each\n",
-                peak_memory(), before, static_cast<double>(largest_workspace) / 1048576, logits);
+    std::printf(
+        "memory: %.0f MiB at most, %.0f before; largest workspace %.1f MiB; the logits in f32 would take %.1f MiB, "
+        "softmax and its gradient as much again each\n",
+        peak_memory(), before, static_cast<double>(largest_workspace) / 1048576, logits);
     std::printf("%s\n", agree ? "all parts agree" : "THEY DISAGREE");
 
     CHECK(aclrtDestroyStream(stream));

@@ -9,10 +9,10 @@
 extern "C" {
 #endif
 
-// grad: f32 [BT]. input: f16 or bf16 [BT, H]; weight: the same [V, H]. targetMask: uint8, eight tokens a byte, at least BT
-// bits; maskedTarget: int32 or int64 [BT]; both as aclnnFusedLinearOnlineMaxSum writes them. labelSmoothing: 0.
-// Either softmaxOptional: f32 [BT, V]; or logitsMaxOptional and sumExpLogitsOptional: f32 [BT], reduced over all shards.
-// inputGradOut: dtype of input [BT, H]. weightGradOut: dtype of input [V, H].
+// grad: f32 [BT]. input: f16 or bf16 [BT, H]; weight: the same [V, H]. targetMask: uint8, eight tokens a byte, at least
+// BT bits; maskedTarget: int32 or int64 [BT]; both as aclnnFusedLinearOnlineMaxSum writes them. labelSmoothing: 0.
+// Either softmaxOptional: f32 [BT, V]; or logitsMaxOptional and sumExpLogitsOptional: f32 [BT], reduced over all
+// shards. inputGradOut: dtype of input [BT, H]. weightGradOut: dtype of input [V, H].
 ACLNN_API aclnnStatus aclnnFusedLinearCrossEntropyLossGradGetWorkspaceSize(
     const aclTensor* grad, const aclTensor* input, const aclTensor* weight, const aclTensor* targetMask,
     const aclTensor* maskedTarget, float labelSmoothing, const aclTensor* logitsMaxOptional,

@@ -9,10 +9,10 @@
 extern "C" {
 #endif
 
-// BT tokens, H hidden, V rows of this shard. input: f16 or bf16 [BT, H]; weight: the same [V, H]; target: int32 or int64
-// [BT]; the shard holds targets in [vocabStartIndex, vocabEndIndex).
-// logitsMaxLocalOut, sumExpLogitsLocalOut, predictedLogitsLocalOut: f32 [BT]. targetMaskOut: uint8 [ceil(BT / 8)], bit i % 8
-// of byte i / 8 is 1 where target i is elsewhere. maskedTargetOut: as target, target - vocabStartIndex, or 0 where masked.
+// BT tokens, H hidden, V rows of this shard. input: f16 or bf16 [BT, H]; weight: the same [V, H]; target: int32 or
+// int64 [BT]; the shard holds targets in [vocabStartIndex, vocabEndIndex). logitsMaxLocalOut, sumExpLogitsLocalOut,
+// predictedLogitsLocalOut: f32 [BT]. targetMaskOut: uint8 [ceil(BT / 8)], bit i % 8 of byte i / 8 is 1 where target i
+// is elsewhere. maskedTargetOut: as target, target - vocabStartIndex, or 0 where masked.
 // vocabParallelLogitsOutOptional: dtype of input [BT, V], or NULL.
 ACLNN_API aclnnStatus aclnnFusedLinearOnlineMaxSumGetWorkspaceSize(
     const aclTensor* input, const aclTensor* weight, const aclTensor* target, int64_t vocabStartIndex,

@@ -29,8 +29,7 @@ struct alignas(64) Configuration {
     uint16_t row_bytes[16];
     uint8_t rows[16];
 };
-constexpr Configuration kConfiguration = {
-    1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+constexpr Configuration kConfiguration = {1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
 
 // Sums in tiles 0 to 3, A in 4 and 5, B in 6 and 7. The intrinsics want the numbers literally, and do not tell the
 // compiler that they read memory.

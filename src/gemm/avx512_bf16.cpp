@@ -1,5 +1,5 @@
-// vdpbf16ps: sums of products of bf16 pairs, at twice the rate of f32 FMA on Zen 4. Rounds to nearest even after each of
-// the two additions, and takes subnormal bf16 numbers as zero.
+// vdpbf16ps: sums of products of bf16 pairs, at twice the rate of f32 FMA on Zen 4. Rounds to nearest even after each
+// of the two additions, and takes subnormal bf16 numbers as zero.
 #include "gemm/gemm.h"
 
 #if defined(__x86_64__)

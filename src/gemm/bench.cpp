@@ -1,8 +1,8 @@
 // gemm_bench: each micro-kernel from L2 against the peak of its own instruction, from registers, in turn.
 #include <cstdio>
 #include <cstdlib>
-#include <random>
 #include <ctime>
+#include <random>
 #include <vector>
 
 #include "gemm/gemm.h"
@@ -66,7 +66,8 @@ void run_pack(const char* name, const Path& path) {
             const Panel panel = is_a ? path.panel_a(kRows, kLength) : path.panel_b(kRows, kLength);
             std::vector<std::byte> to(static_cast<size_t>(panel.bytes()) + 64);
             std::byte* aligned = to.data() + (64 - reinterpret_cast<uintptr_t>(to.data()) % 64) % 64;
-            const Matrix matrix = rows_side_by_side ? Matrix{source.data(), 1, kRows} : Matrix{source.data(), kLength, 1};
+            const Matrix matrix =
+                rows_side_by_side ? Matrix{source.data(), 1, kRows} : Matrix{source.data(), kLength, 1};
             std::vector<double> times;
             for (int round = 0; round < 25; ++round) {
                 const double begin = now();

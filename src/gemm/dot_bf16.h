@@ -48,7 +48,8 @@ void dot_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, con
                   const Block& block) noexcept {
     if (a.k == 0 && !block.accumulate)
         for (int64_t i = 0; i < block.a_strips * kDotRows; ++i)
-            std::memset(block.c + i * block.c_stride, 0, sizeof(float) * static_cast<size_t>(block.b_strips * kDotColumns));
+            std::memset(block.c + i * block.c_stride, 0,
+                        sizeof(float) * static_cast<size_t>(block.b_strips * kDotColumns));
     for (int64_t kb = 0; kb * kDotBlock < a.k; ++kb)
         for (int64_t j = 0; j < block.b_strips; ++j) {
             const auto* strip_b = reinterpret_cast<const uint16_t*>(packed_b + b.at(kb, block.b_strip + j));
@@ -69,7 +70,8 @@ void dot_pack(const Panel& panel, std::byte* packed, const Part& part, const Mat
 
 template <typename V>
 constexpr Path dot_path(const char* name) {
-    return {name, DType::bf16, {kDotRows, 2}, {kDotColumns, 2}, kDotBlock, sizeof(uint16_t), &dot_pack<V>, &dot_multiply<V>};
+    return {name,      DType::bf16,      {kDotRows, 2}, {kDotColumns, 2},
+            kDotBlock, sizeof(uint16_t), &dot_pack<V>,  &dot_multiply<V>};
 }
 
 }  // namespace

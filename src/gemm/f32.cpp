@@ -30,8 +30,8 @@ constexpr int64_t kBlock = 256;  // k: A and B of a tile stay in L1
 
 HWY_INLINE int64_t columns() { return kVectors * static_cast<int64_t>(hn::Lanes(F32())); }
 
-// Additions in one chain before it is folded. Products of bf16 have 16 bits, so 256 equal ones are still exact; those of
-// f16 have 22, and 48 of them may be off by 12·2^-24 already.
+// Additions in one chain before it is folded. Products of bf16 have 16 bits, so 256 equal ones are still exact; those
+// of f16 have 22, and 48 of them may be off by 12·2^-24 already.
 template <typename T>
 constexpr int64_t kChain = std::is_same_v<T, f16> ? 48 : kBlock;
 
@@ -102,7 +102,8 @@ void multiply(const Panel& a, const std::byte* packed_a, const Panel& b, const s
               const Block& block) noexcept {
     if (a.k == 0 && !block.accumulate)
         for (int64_t i = 0; i < block.a_strips * kRows; ++i)
-            std::memset(block.c + i * block.c_stride, 0, sizeof(float) * static_cast<size_t>(block.b_strips * columns()));
+            std::memset(block.c + i * block.c_stride, 0,
+                        sizeof(float) * static_cast<size_t>(block.b_strips * columns()));
     for (int64_t kb = 0; kb * kBlock < a.k; ++kb)
         for (int64_t j = 0; j < block.b_strips; ++j) {  // a strip of B stays in L1, the block of A in L2
             const auto* strip_b = reinterpret_cast<const float*>(packed_b + b.at(kb, block.b_strip + j));
@@ -166,7 +167,8 @@ void pack_side_by_side(const Panel& panel, std::byte* packed, const Part& part, 
             for (int64_t p = 0; p < n; ++p)
                 widen(static_cast<const T*>(source.data) + row + (k + p) * source.column_stride, rows, wide[p]);
             for (int64_t i = 0; i < rows; i += kStripRows) {
-                auto* to = reinterpret_cast<float*>(packed + panel.at(at / kBlock, (part.first_row + row + i) / kStripRows));
+                auto* to =
+                    reinterpret_cast<float*>(packed + panel.at(at / kBlock, (part.first_row + row + i) / kStripRows));
                 for (int64_t p = 0; p < n; ++p)
                     std::memcpy(to + (inside + p) * kStripRows, wide[p] + i, kStripRows * sizeof(float));
             }
@@ -183,9 +185,8 @@ void pack(const Panel& panel, std::byte* packed, const Part& part, const Matrix&
     if (source.row_stride == 1 && source.column_stride != 1)
         return is_a ? pack_side_by_side<T, kRows>(panel, packed, part, source)
                     : pack_side_by_side<T, kColumns>(panel, packed, part, source);
-    each_piece<T>(panel, packed, part, source, [is_a](const Piece& piece) {
-        is_a ? pack_piece<T, kRows>(piece) : pack_piece<T, kColumns>(piece);
-    });
+    each_piece<T>(panel, packed, part, source,
+                  [is_a](const Piece& piece) { is_a ? pack_piece<T, kRows>(piece) : pack_piece<T, kColumns>(piece); });
 }
 
 const Path* path_for(DType dtype) {

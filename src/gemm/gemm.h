@@ -1,8 +1,8 @@
 // Products of 16-bit matrices with f32 sums, C[i][j] (+)= Σ_k A[i][k]·B[j][k], on packed operands.
 //
-// A path is one way to multiply: AMX, AVX512-BF16, f32 FMA. Callers pack what they will use often, in the layout that the
-// path wants, multiply blocks of their own choice, and do what they like with C while it is in the cache: that is the
-// place for fusion. Blocks of rows of A and B never change how an element of C is summed; only K does.
+// A path is one way to multiply: AMX, AVX512-BF16, f32 FMA. Callers pack what they will use often, in the layout that
+// the path wants, multiply blocks of their own choice, and do what they like with C while it is in the cache: that is
+// the place for fusion. Blocks of rows of A and B never change how an element of C is summed; only K does.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +19,8 @@ struct Strip {
     int64_t rows, group;
 };
 
-struct Path;
-
-// A packed operand: [rows, k] as [k blocks][strips][k of the block / group][strip rows][group], zeros behind the last row
-// and the last k. Of a block everything that a tile needs lies together, however long k is.
+// A packed operand: [rows, k] as [k blocks][strips][k of the block / group][strip rows][group], zeros behind the last
+// row and the last k. Of a block everything that a tile needs lies together, however long k is.
 struct Panel {
     Strip strip{};
     int64_t rows = 0, k = 0, k_block = 0, item = 0;  // k is a multiple of the group; item: bytes of a packed element
@@ -89,7 +87,6 @@ const Path& path_amx(DType dtype);
 const Path& path_avx512_bf16_stand_in();
 const Path& path_amx_stand_in(DType dtype);
 
-// Bytes that a block may add to its C, and the length of a dimension rounded up to whole strips.
 constexpr int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 }  // namespace gradus::gemm

@@ -24,8 +24,11 @@ inline void each_piece(const Panel& panel, std::byte* packed, const Part& part, 
             const int64_t run = std::min(panel.k_block - inside, last_k - k);
             const T* from = static_cast<const T*>(source.data) + row * source.row_stride +
                             (k - part.first_k) * source.column_stride;
-            f(Piece{packed + panel.at(block, strip), inside, panel.length(block),
-                    std::min(panel.strip.rows, part.rows - row), run,
+            f(Piece{packed + panel.at(block, strip),
+                    inside,
+                    panel.length(block),
+                    std::min(panel.strip.rows, part.rows - row),
+                    run,
                     {from, source.row_stride, source.column_stride}});
             k += run;
         }

@@ -11,8 +11,8 @@ namespace gradus::gemm {
 // Without linkage: each file compiles it for its own instruction set, and the linker must not mix them.
 namespace {
 
-// to[k / kGroup][row][k % kGroup] from a matrix of 16-bit elements. Whole groups are copied where k has unit stride; where
-// the rows have it, neighbouring rows are read together.
+// to[k / kGroup][row][k % kGroup] from a matrix of 16-bit elements. Whole groups are copied where k has unit stride;
+// where the rows have it, neighbouring rows are read together.
 template <int64_t kRows, int64_t kGroup>
 inline void place(const uint16_t* from, int64_t row_stride, int64_t k_stride, int64_t rows, int64_t k, uint16_t* to) {
     const int64_t groups = (k + kGroup - 1) / kGroup, whole = k / kGroup;
@@ -45,21 +45,23 @@ inline void pack_bf16(const Piece& piece) {
                          reinterpret_cast<uint16_t*>(piece.strip) + piece.first_k * kRows);
 }
 
-// An f16 number is exactly the sum of two bf16 numbers: itself rounded to 8 bits, and a rest of at most 4. Infinities and
-// NaN stay in the first. No branches, so that compilers make vectors of it.
+// An f16 number is exactly the sum of two bf16 numbers: itself rounded to 8 bits, and a rest of at most 4. Infinities
+// and NaN stay in the first. No branches, so that compilers make vectors of it.
 struct Split {
     uint16_t high, low;
 };
 inline Split split(uint16_t half) {
     const uint32_t magnitude = half & 0x7FFFu;
     const bool special = magnitude >= 0x7C00u;
-    // f16's bits moved up are an f32 whose exponent is 112 too small; the product with 2^112 is exact, subnormals included
+    // f16's bits moved up are an f32 whose exponent is 112 too small; the product with 2^112 is exact, subnormals
+    // included
     const float value = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
     const uint32_t bits = special ? 0x7F800000u | (magnitude & 0x3FFu) << 13 : std::bit_cast<uint32_t>(value);
     const uint32_t high = special ? bits : (bits + 0x7FFFu + (bits >> 16 & 1u)) & 0xFFFF0000u;
     const float rest = special ? 0.0f : value - std::bit_cast<float>(high);
     const uint32_t sign = (half & 0x8000u) << 16;
-    return {static_cast<uint16_t>((high | sign) >> 16), static_cast<uint16_t>((std::bit_cast<uint32_t>(rest) ^ sign) >> 16)};
+    return {static_cast<uint16_t>((high | sign) >> 16),
+            static_cast<uint16_t>((std::bit_cast<uint32_t>(rest) ^ sign) >> 16)};
 }
 
 // Two planes a strip: all firsts, then all seconds.

@@ -42,7 +42,8 @@ struct Memory {
     }
     static size_t room(int64_t bytes) { return static_cast<size_t>(bytes + 127) / 64 * 64; }
     bool intact() const {
-        return std::all_of(data.get() + size, data.get() + room(size), [](std::byte b) { return b == std::byte{0xA5}; });
+        return std::all_of(data.get() + size, data.get() + room(size),
+                           [](std::byte b) { return b == std::byte{0xA5}; });
     }
     struct Free {
         void operator()(std::byte* p) const { std::free(p); }
@@ -59,8 +60,12 @@ struct Values {
 
     template <typename F>
     Values(DType dtype, int64_t m, int64_t n, bool transposed, int64_t step, F f)
-        : rows(m), columns(n), row_stride(transposed ? step : n * step), column_stride(transposed ? m * step : step),
-          bits(static_cast<size_t>(m * n * step + 1), 0x7FC1), value(static_cast<size_t>(m * n)) {
+        : rows(m),
+          columns(n),
+          row_stride(transposed ? step : n * step),
+          column_stride(transposed ? m * step : step),
+          bits(static_cast<size_t>(m * n * step + 1), 0x7FC1),
+          value(static_cast<size_t>(m * n)) {
         for (int64_t i = 0; i < m; ++i)
             for (int64_t j = 0; j < n; ++j) {
                 auto& to = bits[static_cast<size_t>(i * row_stride + j * column_stride)];
@@ -107,9 +112,9 @@ std::vector<float> product(const Path& path, const Values& a, const Values& b, b
     for (const auto& [sa, na] : {std::pair<int64_t, int64_t>{0, first_a}, {first_a, pa.panel.strips() - first_a}})
         for (const auto& [sb, nb] : {std::pair<int64_t, int64_t>{0, first_b}, {first_b, pb.panel.strips() - first_b}})
             if (na > 0 && nb > 0)
-                path.multiply(pa.panel, pa.memory.data.get(), pb.panel, pb.memory.data.get(),
-                              {sa, na, sb, nb, c.data() + sa * path.a.rows * stride + sb * path.b.rows, stride,
-                               accumulate});
+                path.multiply(
+                    pa.panel, pa.memory.data.get(), pb.panel, pb.memory.data.get(),
+                    {sa, na, sb, nb, c.data() + sa * path.a.rows * stride + sb * path.b.rows, stride, accumulate});
     std::vector<float> result(static_cast<size_t>(a.rows * b.rows));
     for (int64_t i = 0; i < a.rows; ++i)
         for (int64_t j = 0; j < b.rows; ++j)
@@ -156,7 +161,8 @@ TEST(Gemm, Strides) {
         for (const bool ta : {false, true})
             for (const bool tb : {false, true})
                 for (const int64_t step : {1, 3})
-                    for (const auto& [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{97, 193, 577}, {200, 50, 390}}) {
+                    for (const auto& [m, n, k] :
+                         {std::tuple<int64_t, int64_t, int64_t>{97, 193, 577}, {200, 50, 390}}) {
                         SCOPED_TRACE(p.name + (ta ? " aT" : " a") + (tb ? " bT" : " b") + std::to_string(step));
                         const Values a(p.path->dtype, m, k, ta, step, f), b(p.path->dtype, n, k, tb, step, f);
                         expect_product(product(*p.path, a, b), a, b);
@@ -206,8 +212,7 @@ TEST(Gemm, SpecialValues) {
         const Values a(p.path->dtype, 6, 1, false, 1, [&] { return values[next++]; });
         const Values b(p.path->dtype, 1, 1, false, 1, [] { return 1.0; });
         const std::vector<float> got = product(*p.path, a, b);
-        for (int64_t i = 0; i < (half ? 6 : 5); ++i)
-            EXPECT_EQ(got[static_cast<size_t>(i)], a.at(i, 0)) << i;
+        for (int64_t i = 0; i < (half ? 6 : 5); ++i) EXPECT_EQ(got[static_cast<size_t>(i)], a.at(i, 0)) << i;
         for (const double special : {HUGE_VAL, -HUGE_VAL, std::nan("")}) {
             int64_t n = 0;
             const Values x(p.path->dtype, 20, 70, false, 1, [&] { return n++ == 75 ? special : 1.0; });

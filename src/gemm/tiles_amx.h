@@ -1,5 +1,6 @@
 // The product by tiles of 16 rows × 64 bytes, over a kind of tiles: AMX's eight, or plain loops that do the same.
-//   A strips: [k/32, 16, 32], a tile of 16 rows and 32 k;  B strips: [k/2, 16, 2], a tile of 16 pairs of k and 16 columns
+//   A strips: [k/32, 16, 32], a tile of 16 rows and 32 k;  B strips: [k/2, 16, 2], a tile of 16 pairs of k and 16
+//   columns
 // f16 comes as two bf16 planes, A = A1 + A2, B = B1 + B2, and its product as four: the least of them, A2·B2, is up to
 // 2^-18 of the result, more than is promised to be lost.
 #pragma once
@@ -110,7 +111,8 @@ void tile_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, co
                 else
                     tile_sums<Tiles, 1, 1>(tiles, strips, sums);
                 tile_put<T>(strips, two_a ? 2 * kTile : kTile, two_b ? 2 * kTile : kTile, sums,
-                            block.c + i * kTile * block.c_stride + j * kTile, block.c_stride, kb > 0 || block.accumulate);
+                            block.c + i * kTile * block.c_stride + j * kTile, block.c_stride,
+                            kb > 0 || block.accumulate);
             }
 }
 
@@ -128,8 +130,14 @@ void tile_pack(const Panel& panel, std::byte* packed, const Part& part, const Ma
 
 template <typename Tiles, typename T>
 constexpr Path tile_path(const char* name) {
-    return {name, kDTypeOf<T>, {kTile, kTileK}, {kTile, 2}, kTileBlock<T>, std::is_same_v<T, f16> ? 4 : 2,
-            &tile_pack<Tiles, T>, &tile_multiply<Tiles, T>};
+    return {name,
+            kDTypeOf<T>,
+            {kTile, kTileK},
+            {kTile, 2},
+            kTileBlock<T>,
+            std::is_same_v<T, f16> ? 4 : 2,
+            &tile_pack<Tiles, T>,
+            &tile_multiply<Tiles, T>};
 }
 
 }  // namespace

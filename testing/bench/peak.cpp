@@ -30,17 +30,17 @@ __attribute__((always_inline)) inline uint64_t fold(const V& v) {
 }
 
 // Twelve sums hide the latency of an FMA on two pipes. The empty assembly keeps them in registers and in the loop.
-#define GRADUS_PEAK_BODY(V, SET, STEP, KEEP)                                \
-    V s[12];                                                                \
-    for (int i = 0; i < 12; ++i) s[i] = SET(kStart + 0.001f * static_cast<float>(i)); \
-    V x = SET(kFactor), y = SET(kTerm);                                     \
-    for (int64_t c = 0; c < calls; ++c)                                     \
-        for (int n = 0; n < kSteps; ++n) {                                  \
+#define GRADUS_PEAK_BODY(V, SET, STEP, KEEP)                                               \
+    V s[12];                                                                               \
+    for (int i = 0; i < 12; ++i) s[i] = SET(kStart + 0.001f * static_cast<float>(i));      \
+    V x = SET(kFactor), y = SET(kTerm);                                                    \
+    for (int64_t c = 0; c < calls; ++c)                                                    \
+        for (int n = 0; n < kSteps; ++n) {                                                 \
             _Pragma("GCC unroll 12") for (int i = 0; i < 12; ++i) s[i] = STEP(s[i], x, y); \
-            __asm__ volatile("" : KEEP(x));                                 \
-        }                                                                   \
-    uint64_t sum = 0;                                                       \
-    for (int i = 0; i < 12; ++i) sum += fold(s[i]);                         \
+            __asm__ volatile("" : KEEP(x));                                                \
+        }                                                                                  \
+    uint64_t sum = 0;                                                                      \
+    for (int i = 0; i < 12; ++i) sum += fold(s[i]);                                        \
     return sum;
 
 #if defined(__x86_64__)
@@ -59,8 +59,8 @@ __attribute__((target("avx512f,avx512bf16"))) uint64_t run_bf16(int64_t calls) n
     __m512i x = _mm512_set1_epi32(0x3C803B90), y = _mm512_set1_epi32(0x3C81BC82);
     for (int64_t c = 0; c < calls; ++c)
         for (int n = 0; n < kSteps; ++n) {
-            _Pragma("GCC unroll 12") for (int i = 0; i < 12; ++i)
-                s[i] = _mm512_dpbf16_ps(s[i], reinterpret_cast<__m512bh>(x), reinterpret_cast<__m512bh>(y));
+            _Pragma("GCC unroll 12") for (int i = 0; i < 12; ++i) s[i] =
+                _mm512_dpbf16_ps(s[i], reinterpret_cast<__m512bh>(x), reinterpret_cast<__m512bh>(y));
             __asm__ volatile("" : "+v"(x));
         }
     uint64_t sum = 0;
@@ -131,8 +131,7 @@ double Peak::flops_per_second(double seconds) const {
 
 Peak fma_peak(const std::string& isa) {
 #if defined(__x86_64__)
-    if (isa == "amx" || isa.starts_with("avx512"))
-        return {"f32 FMA in AVX-512", 12.0 * kSteps * 32, run_avx512};
+    if (isa == "amx" || isa.starts_with("avx512")) return {"f32 FMA in AVX-512", 12.0 * kSteps * 32, run_avx512};
     if (isa == "avx2") return {"f32 FMA in AVX2", 12.0 * kSteps * 16, run_avx2};
 #endif
     return {"f32 in 128 bits", 12.0 * kSteps * 8, run_four};

@@ -81,7 +81,8 @@ constexpr Operator kOperators[] = {
     {.name = "FusedLinearCrossEntropyLossGrad",
      .function = "aclnnFusedLinearCrossEntropyLossGrad",
      .family = "fused_linear_cross_entropy",
-     .formula = "g = (softmax - one_hot(maskedTarget) where not masked)*grad; inputGrad = g*weight; weightGrad = g^T*input",
+     .formula =
+         "g = (softmax - one_hot(maskedTarget) where not masked)*grad; inputGrad = g*weight; weightGrad = g^T*input",
      .document = "aclnnFusedLinearCrossEntropyLossGrad",
      .products = kProducts,
      .takes_labels = false,

@@ -64,9 +64,9 @@ Trial gradient(const Shape& s, aclDataType dtype) {
     }
     return {.prepare =
                 [=](uint64_t* size, aclOpExecutor** executor) {
-                    return aclnnFusedLinearCrossEntropyLossGradGetWorkspaceSize(
-                        grad, input, weight, mask, target, 0, max, sum, nullptr, writable(input_grad),
-                        writable(weight_grad), size, executor);
+                    return aclnnFusedLinearCrossEntropyLossGradGetWorkspaceSize(grad, input, weight, mask, target, 0,
+                                                                                max, sum, nullptr, writable(input_grad),
+                                                                                writable(weight_grad), size, executor);
                 },
             .launch = aclnnFusedLinearCrossEntropyLossGrad,
             .limit = matrix_limit(flops_of(s, 3), dtype)};
@@ -79,9 +79,9 @@ Trial loss(const Shape& s, aclDataType dtype) {
     const int64_t row = s[1] * 4;
     return {.prepare =
                 [=](uint64_t* size, aclOpExecutor** executor) {
-                    return aclnnFusedCrossEntropyLossWithMaxSumGetWorkspaceSize(max, sum, predicted, 0, nullptr, nullptr,
-                                                                                logits, writable(out), writable(softmax),
-                                                                                size, executor);
+                    return aclnnFusedCrossEntropyLossWithMaxSumGetWorkspaceSize(max, sum, predicted, 0, nullptr,
+                                                                                nullptr, logits, writable(out),
+                                                                                writable(softmax), size, executor);
                 },
             .launch = aclnnFusedCrossEntropyLossWithMaxSum,
             .limit = stream_limit(s[0], row, {{logits.data(), row}}, {{softmax.data(), row}})};
@@ -102,8 +102,9 @@ void bench_fused_linear_cross_entropy(Bench& bench) {
     }
     for (const Shape& shape : {Shape{1024, 16032}, Shape{1024, 50257}})
         bench.add({"FusedCrossEntropyLossWithMaxSum", shape, ACL_FLOAT, 0.70, [=] { return loss(shape, ACL_FLOAT); }});
-    bench.add_tiny({"FusedCrossEntropyLossWithMaxSum", {4, 128}, ACL_FLOAT, kTinyMicroseconds,
-                    [] { return loss({4, 128}, ACL_FLOAT); }});
+    bench.add_tiny({"FusedCrossEntropyLossWithMaxSum", {4, 128}, ACL_FLOAT, kTinyMicroseconds, [] {
+                        return loss({4, 128}, ACL_FLOAT);
+                    }});
 }
 
 }  // namespace gradus::bench

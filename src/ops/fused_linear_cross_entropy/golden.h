@@ -1,5 +1,5 @@
-// The specification: plain loops in f64, elements as given, one rounding at the end. Shares nothing with kernel.cpp. Logits
-// are computed again wherever they are needed, so that golden, too, keeps nothing of size tokens × words.
+// The specification: plain loops in f64, elements as given, one rounding at the end. Shares nothing with kernel.cpp.
+// Logits are computed again wherever they are needed, so that golden, too, keeps nothing of size tokens × words.
 #pragma once
 
 #include <cstddef>

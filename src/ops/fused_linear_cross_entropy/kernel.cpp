@@ -26,8 +26,8 @@ HWY_INLINE Pair behind(Part part, Pair v, float rest) {
     return load_pair(whole);
 }
 
-// A row is at most kWords long: chains of a few dozen additions. A logit that is NaN makes the sum NaN; only then is the
-// row searched for it, because Max drops it.
+// A row is at most kWords long: chains of a few dozen additions. A logit that is NaN makes the sum NaN; only then is
+// the row searched for it, because Max drops it.
 void stats_row(const float* logits, int64_t n, float* max, float* sum) noexcept {
     const float lowest = -std::numeric_limits<float>::infinity();
     Pair top = set_pair(lowest);
@@ -37,9 +37,8 @@ void stats_row(const float* logits, int64_t n, float* max, float* sum) noexcept 
     });
     const float largest = hn::GetLane(hn::MaxOfLanes(F32(), hn::Max(top.first, top.second)));
     Pair total = set_pair(0.0f);
-    each_pair(n, [&](int64_t i, auto part) HWY_ATTR {
-        total = total + behind(part, exp(load(logits + i, part) - set_pair(largest)), 0.0f);
-    });
+    each_pair(n, [&](int64_t i, auto part)
+                     HWY_ATTR { total = total + behind(part, exp(load(logits + i, part) - set_pair(largest)), 0.0f); });
     *max = largest;
     *sum = hn::GetLane(hn::SumOfLanes(F32(), hn::Add(total.first, total.second)));
     if (!std::isnan(*sum)) return;
@@ -52,9 +51,8 @@ void stats_row(const float* logits, int64_t n, float* max, float* sum) noexcept 
 template <typename T, typename Softmax>
 HWY_INLINE void gradient_rows(const float* from, int64_t n, const Token& token, T* g, const Softmax& softmax) {
     const Pair grad = set_pair(token.grad);
-    each_pair(n, [&](int64_t i, auto part) HWY_ATTR {
-        store_ordered(g + i, part, softmax(load(from + i, part)) * grad);
-    });
+    each_pair(n,
+              [&](int64_t i, auto part) HWY_ATTR { store_ordered(g + i, part, softmax(load(from + i, part)) * grad); });
     if (token.hit < 0 || token.hit >= n) return;
     store_ordered(g + token.hit, Part{1}, (softmax(set_pair(from[token.hit])) - set_pair(1.0f)) * grad);
 }
@@ -72,13 +70,13 @@ void gradient_given_row(const float* softmax, int64_t n, const Token& token, voi
 
 template <typename T>
 void round_row(const float* values, int64_t n, void* to) noexcept {
-    each_pair(n, [&](int64_t i, auto part) HWY_ATTR {
-        store_ordered(static_cast<T*>(to) + i, part, load(values + i, part));
-    });
+    each_pair(n, [&](int64_t i, auto part)
+                     HWY_ATTR { store_ordered(static_cast<T*>(to) + i, part, load(values + i, part)); });
 }
 
 void add_row(float* to, const float* from, int64_t n) noexcept {
-    each_pair(n, [&](int64_t i, auto part) HWY_ATTR { store(to + i, part, load(to + i, part) + load(from + i, part)); });
+    each_pair(n,
+              [&](int64_t i, auto part) HWY_ATTR { store(to + i, part, load(to + i, part) + load(from + i, part)); });
 }
 
 template <typename T>

@@ -11,14 +11,14 @@
 namespace gradus::fused_linear_cross_entropy {
 namespace {
 
-constexpr int64_t kPiece = 1024;         // elements of a row that are made dense at a time
+constexpr int64_t kPiece = 1024;          // elements of a row that are made dense at a time
 constexpr int64_t kTileElements = 32768;  // of a block of rows
 
 struct Plan {
     Grid max, sum, predicted, loss, logits, softmax;
     int64_t tokens, words, rows, columns;  // rows and columns of a tile
     int slots;
-    DType dtype;         // of the logits
+    DType dtype;        // of the logits
     SoftmaxRow kernel;  // null: golden
     bool golden;
 

@@ -7,37 +7,13 @@ namespace gradus::fused_linear_cross_entropy {
 
 // Argument order of the three operators.
 namespace stats {
-enum {
-    kInput,
-    kWeight,
-    kTarget,
-    kStart,
-    kEnd,
-    kMax,
-    kSum,
-    kPredicted,
-    kTargetMask,
-    kMaskedTarget,
-    kLogits
-};
+enum { kInput, kWeight, kTarget, kStart, kEnd, kMax, kSum, kPredicted, kTargetMask, kMaskedTarget, kLogits };
 }
 namespace loss {
 enum { kMax, kSum, kPredicted, kSmoothing, kInput, kWeight, kLogits, kLoss, kSoftmax };
 }
 namespace grad {
-enum {
-    kGrad,
-    kInput,
-    kWeight,
-    kTargetMask,
-    kMaskedTarget,
-    kSmoothing,
-    kMax,
-    kSum,
-    kSoftmax,
-    kInputGrad,
-    kWeightGrad
-};
+enum { kGrad, kInput, kWeight, kTargetMask, kMaskedTarget, kSmoothing, kMax, kSum, kSoftmax, kInputGrad, kWeightGrad };
 }
 
 Status check_stats(const Call& call);

@@ -14,7 +14,8 @@
 namespace gradus::fused_linear_cross_entropy {
 namespace {
 
-// With four-byte elements: input packed twice 32 MiB, weight packed twice and a panel of weightGrad 18 MiB, g twice 6 MiB.
+// With four-byte elements: input packed twice 32 MiB, weight packed twice and a panel of weightGrad 18 MiB, g twice 6
+// MiB.
 constexpr int64_t kMostTokens = 1024, kMostWords = 768;
 constexpr int64_t kChunkElements = 4 << 20, kPanelElements = 3 << 19;
 // Panels whose products are added to inputGrad in one chain; sums of so many are folded into a second level.
@@ -34,9 +35,9 @@ struct Plan {
     int slots;
     const gemm::Path* path;  // null: golden
     RowFunctions rows;
-    int64_t c_stride;  // of the sums of inputGrad and weightGrad: hidden in whole strips
-    bool chunks_outside;  // more tokens than words: sums of all words are kept, and of one chunk
-    Piece<std::byte> input_rows, weight_rows;        // of the logits' product; not if softmax is given
+    int64_t c_stride;                          // of the sums of inputGrad and weightGrad: hidden in whole strips
+    bool chunks_outside;                       // more tokens than words: sums of all words are kept, and of one chunk
+    Piece<std::byte> input_rows, weight_rows;  // of the logits' product; not if softmax is given
     Piece<std::byte> input_columns, weight_columns;  // of the gradients'
     Piece<std::byte> g_tokens, g_words;
     Piece<float> input_sums, input_total;  // [tokens or chunk, hidden]; total: beyond one group of panels
@@ -85,10 +86,10 @@ void run_golden(const Plan& plan, std::byte* const* address, std::byte* workspac
             golden_add(plan.dtype, of_input ? views.weight : views.input, address, other, e.hidden, g, sums);
         }
         for (int64_t h = 0; h < e.hidden; ++h)
-            golden_store(plan.dtype,
-                         of_input ? views.input_grad.at(address, row, h)
-                                  : views.weight_grad.at(address, row - e.tokens, h),
-                         sums[h]);
+            golden_store(
+                plan.dtype,
+                of_input ? views.input_grad.at(address, row, h) : views.weight_grad.at(address, row - e.tokens, h),
+                sums[h]);
     });
 }
 
@@ -112,7 +113,8 @@ class Run {
         input_rows_ = {path_.panel_a(tokens_, hidden), plan.input_rows.at(workspace), input, hidden};
         weight_rows_ = {path_.panel_b(words_, hidden), plan.weight_rows.at(workspace), weight, hidden};
         input_columns_ = {path_.panel_b(hidden, tokens_), plan.input_columns.at(workspace), transposed(input), tokens_};
-        weight_columns_ = {path_.panel_b(hidden, words_), plan.weight_columns.at(workspace), transposed(weight), words_};
+        weight_columns_ = {path_.panel_b(hidden, words_), plan.weight_columns.at(workspace), transposed(weight),
+                           words_};
         g_ = {path_.panel_a(tokens_, words_), path_.panel_a(words_, tokens_), plan.g_tokens.at(workspace),
               plan.g_words.at(workspace)};
     }
@@ -218,8 +220,7 @@ class Run {
             }
             sums = total;
         }
-        if (last)
-            write(plan_.views.input_grad, first_token_ + begin, column, tokens, columns, sums, stride, slot);
+        if (last) write(plan_.views.input_grad, first_token_ + begin, column, tokens, columns, sums, stride, slot);
     }
 
     const Plan& plan_;
@@ -246,7 +247,8 @@ void run_fast(const Plan& plan, std::byte* const* address, std::byte* workspace)
 Extent extent_of(int64_t tokens, int64_t hidden, int64_t words) {
     const int64_t chunk = std::clamp(kChunkElements / hidden / kTokens * kTokens, kTokens, kMostTokens);
     const int64_t wide = kPanelElements / hidden;
-    const int64_t panel = std::clamp<int64_t>(wide >= kWords ? wide / kWords * kWords : wide / kStrips * kStrips, kStrips, kMostWords);
+    const int64_t panel =
+        std::clamp<int64_t>(wide >= kWords ? wide / kWords * kWords : wide / kStrips * kStrips, kStrips, kMostWords);
     const int64_t chunks = (tokens + chunk - 1) / chunk;
     return {tokens, hidden, words, std::min(tokens, gemm::round_up((tokens + chunks - 1) / chunks, kTokens)),
             std::min(words, panel)};

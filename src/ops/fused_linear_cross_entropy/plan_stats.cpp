@@ -1,5 +1,5 @@
-// FusedLinearOnlineMaxSum: chunks of tokens outside, panels of words inside. Blocks of logits are reduced to a maximum and a
-// sum a row while they are in the cache; those of a panel are folded, in order, beside the packing of the next.
+// FusedLinearOnlineMaxSum: chunks of tokens outside, panels of words inside. Blocks of logits are reduced to a maximum
+// and a sum a row while they are in the cache; those of a panel are folded, in order, beside the packing of the next.
 #include <cmath>
 
 #include "base/copy.h"
@@ -27,9 +27,9 @@ struct Plan {
     int slots;
     const gemm::Path* path;  // null: golden
     RowFunctions rows;
-    Piece<std::byte> input, weight;  // packed
-    Piece<float> tile;               // logits of a block, one a slot
-    Piece<std::byte> rounded;        // a row of them in the 16-bit type
+    Piece<std::byte> input, weight;     // packed
+    Piece<float> tile;                  // logits of a block, one a slot
+    Piece<std::byte> rounded;           // a row of them in the 16-bit type
     Piece<float> block_max, block_sum;  // [blocks of the panel][tokens of the chunk]
     Piece<float> max, picked;           // of every token of the chunk; picked: the logit of its target
     Piece<double> sum;

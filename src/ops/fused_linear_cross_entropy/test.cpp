@@ -1,5 +1,5 @@
-// FusedLinearOnlineMaxSum, FusedCrossEntropyLossWithMaxSum and FusedLinearCrossEntropyLossGrad against their formulas in f64,
-// through the public C interface.
+// FusedLinearOnlineMaxSum, FusedCrossEntropyLossWithMaxSum and FusedLinearCrossEntropyLossGrad against their formulas
+// in f64, through the public C interface.
 #include <cstdlib>
 
 #include "test_problem.h"
@@ -54,9 +54,11 @@ TEST(FusedCrossEntropyLossWithMaxSum, Values) {
     for (const std::string& isa : instruction_sets())
         for (const char* precision : {"fast", "golden"})
             for (const aclDataType type : {ACL_FLOAT, ACL_FLOAT16, ACL_BF16})
-                for (const auto& [tokens, words] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 33}, {40, 1500}}) {
+                for (const auto& [tokens, words] :
+                     std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 33}, {40, 1500}}) {
                     const Option cap("max_isa", isa), way("precision", precision);
-                    Array logits = random.normals(type, {tokens, words}, 8), max = random.normals(ACL_FLOAT, {tokens}, 5);
+                    Array logits = random.normals(type, {tokens, words}, 8),
+                          max = random.normals(ACL_FLOAT, {tokens}, 5);
                     const Array sum = random.filled(ACL_FLOAT, {tokens}, [&] { return random.uniform(0.5, 100); });
                     const Array predicted = random.normals(ACL_FLOAT, {tokens});
                     if (tokens == 3) logits.set(5, std::nan("")), logits.set(40, -HUGE_VAL), max.set(2, -90);
@@ -73,7 +75,8 @@ TEST(FusedCrossEntropyLossWithMaxSum, Values) {
                             const double d = logits.at(i * words + v) - max.at(i), e = std::exp(d) / sum.at(i);
                             // exp itself overflows; golden has room for it
                             softmax.push_back(std::exp(d) > 0x1p128 && way_is_fast ? HUGE_VAL : e);
-                            slack.push_back((e > 0 ? e * (std::fabs(d) + 3) * kU : 0) + 0x1p-149 / sum.at(i) + 0x1p-149);
+                            slack.push_back((e > 0 ? e * (std::fabs(d) + 3) * kU : 0) + 0x1p-149 / sum.at(i) +
+                                            0x1p-149);
                         }
                     }
                     SCOPED_TRACE(isa + " " + precision + " " + type_name(type) + " " + random.repeat());
@@ -139,8 +142,8 @@ TEST(FusedLinearCrossEntropy, Views) {
     const Option off("limits", "off");
     Random random("views");
     for (int i = 0; i < 40 * rounds(); ++i) {
-        const Problem p = random_problem(random, random.pick<aclDataType>({ACL_FLOAT16, ACL_BF16}), random.between(1, 40),
-                                         random.between(1, 260), random.between(1, 70));
+        const Problem p = random_problem(random, random.pick<aclDataType>({ACL_FLOAT16, ACL_BF16}),
+                                         random.between(1, 40), random.between(1, 260), random.between(1, 70));
         const Gradient g(p, random.normals(ACL_FLOAT, {p.tokens}), random.chance(0.5));
         Call stats = p.stats(true), grad = g.call();
         for (Call* call : {&stats, &grad})
@@ -169,7 +172,8 @@ TEST(FusedLinearCrossEntropy, Golden) {
         }
 }
 
-// The whole pipeline over shards: R of them give the loss and the gradients of one. Reductions as a program would do them.
+// The whole pipeline over shards: R of them give the loss and the gradients of one. Reductions as a program would do
+// them.
 struct Pipeline {
     Doubles loss, dx, dw;
 };
@@ -189,7 +193,8 @@ Pipeline pipeline(const Array& input, const Array& weight, const Array& target, 
         for (const Call::Results& r : stats) m = std::max(m, r.at("logitsMaxLocalOut").at(i));
         for (const Call::Results& r : stats) {
             s += r.at("sumExpLogitsLocalOut").at(i) * std::exp(r.at("logitsMaxLocalOut").at(i) - m);
-            const bool masked = (std::to_integer<int>(r.at("targetMaskOut").bytes[static_cast<size_t>(i / 8)]) >> i % 8 & 1) != 0;
+            const bool masked =
+                (std::to_integer<int>(r.at("targetMaskOut").bytes[static_cast<size_t>(i / 8)]) >> i % 8 & 1) != 0;
             if (!masked) q = r.at("predictedLogitsLocalOut").at(i) + r.at("logitsMaxLocalOut").at(i) - m;
         }
         max.set(i, m), sum.set(i, s), predicted.set(i, q);
@@ -205,10 +210,10 @@ Pipeline pipeline(const Array& input, const Array& weight, const Array& target, 
         call.in("grad", grad).in("input", input).in("weight", part).in("targetMask", stats[k].at("targetMaskOut"));
         call.in("maskedTarget", stats[k].at("maskedTargetOut")).real("labelSmoothing", 0);
         call.in("logitsMaxOptional", max).in("sumExpLogitsOptional", sum);
-        const Call::Results got = call.out("inputGradOut", input.type, input.shape)
-                                      .out("weightGradOut", input.type, part.shape)
-                                      .run();
-        for (size_t i = 0; i < result.dx.size(); ++i) result.dx[i] += got.at("inputGradOut").at(static_cast<int64_t>(i));
+        const Call::Results got =
+            call.out("inputGradOut", input.type, input.shape).out("weightGradOut", input.type, part.shape).run();
+        for (size_t i = 0; i < result.dx.size(); ++i)
+            result.dx[i] += got.at("inputGradOut").at(static_cast<int64_t>(i));
         for (int64_t i = 0; i < part.size(); ++i) result.dw.push_back(got.at("weightGradOut").at(i));
     }
     return result;
@@ -265,10 +270,12 @@ TEST(FusedLinearCrossEntropy, FiniteDifferences) {
         const Array& base = of_input ? input : weight;
         for (int64_t k = 0; k < base.size(); ++k) {
             double slope = 0;
-            for (const auto& [step, factor] : std::vector<std::pair<double, double>>{{1, 8}, {-1, -8}, {2, -1}, {-2, 1}}) {
+            for (const auto& [step, factor] :
+                 std::vector<std::pair<double, double>>{{1, 8}, {-1, -8}, {2, -1}, {-2, 1}}) {
                 Array moved = base;
                 moved.set(k, base.at(k) + step * h);
-                const Pipeline there = pipeline(of_input ? moved : input, of_input ? weight : moved, target, grad, bounds);
+                const Pipeline there =
+                    pipeline(of_input ? moved : input, of_input ? weight : moved, target, grad, bounds);
                 for (int64_t i = 0; i < tokens; ++i)
                     slope += factor * grad.at(i) * there.loss[static_cast<size_t>(i)] / (12 * h);
             }
@@ -279,7 +286,8 @@ TEST(FusedLinearCrossEntropy, FiniteDifferences) {
     }
 }
 
-// NaN and infinities stay with their token in inputGrad and with their word in weightGrad's sums, as the formula has it.
+// NaN and infinities stay with their token in inputGrad and with their word in weightGrad's sums, as the formula has
+// it.
 TEST(FusedLinearCrossEntropy, SpecialValues) {
     const Option off("limits", "off");
     for (const std::string& isa : instruction_sets()) {
@@ -293,8 +301,7 @@ TEST(FusedLinearCrossEntropy, SpecialValues) {
                 const Call::Results got = p.stats(true).run();
                 p.expect(got, true);
                 const Call::Results grad = Gradient(p, of(ACL_FLOAT, {9}, Doubles(9, 1)), false).call().run();
-                for (int64_t i = 0; i < 27; ++i)
-                    EXPECT_EQ(std::isnan(grad.at("inputGradOut").at(i)), i / 3 == 4) << i;
+                for (int64_t i = 0; i < 27; ++i) EXPECT_EQ(std::isnan(grad.at("inputGradOut").at(i)), i / 3 == 4) << i;
                 // a word without a finite logit among many
                 Array one = of(type, {1, 1}, {1}), many = of(type, {500, 1}, Doubles(500, 0.5));
                 for (int64_t v = 0; v < 300; ++v) many.set(v, -HUGE_VAL);
@@ -342,8 +349,8 @@ TEST(FusedLinearCrossEntropy, PlantedFaultsAreSeen) {
         const Gradient g(p, of(ACL_FLOAT, {50}, Doubles(50, 1)), true);
         EXPECT_EQ(judge(of(type, p.input.shape, g.dx), g.dx, g.dx_slack, Promise::summed), "");
         for (const Fault fault : {Fault::sign, Fault::one_off, Fault::missing_tail, Fault::stale_row})
-            for (const auto& [shape, want, slack] : {std::tuple(p.input.shape, &g.dx, &g.dx_slack),
-                                                     std::tuple(p.weight.shape, &g.dw, &g.dw_slack)})
+            for (const auto& [shape, want, slack] :
+                 {std::tuple(p.input.shape, &g.dx, &g.dx_slack), std::tuple(p.weight.shape, &g.dw, &g.dw_slack)})
                 EXPECT_NE(judge(plant(fault, type, shape, *want), *want, *slack, Promise::summed), "")
                     << fault_name(fault) << " in " << type_name(type);
         // mistakes of this family: a target not subtracted, a token's grad of its neighbour

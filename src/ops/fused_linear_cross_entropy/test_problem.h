@@ -21,13 +21,20 @@ inline double half_absolute(aclDataType type) { return type == ACL_FLOAT16 ? 0x1
 struct Problem {
     Array input, weight, target;
     int64_t start, end, tokens, hidden, words;
-    Doubles logits, logits_slack;                       // [BT, V]
+    Doubles logits, logits_slack;                                        // [BT, V]
     Doubles max, max_slack, sum, sum_slack, predicted, predicted_slack;  // [BT]
     Array mask, masked_target;
 
     Problem(Array x, Array w, Array t, int64_t first, int64_t last)
-        : input(std::move(x)), weight(std::move(w)), target(std::move(t)), start(first), end(last),
-          tokens(input.shape[0]), hidden(input.shape[1]), words(weight.shape[0]), mask(ACL_UINT8, {(tokens + 7) / 8}),
+        : input(std::move(x)),
+          weight(std::move(w)),
+          target(std::move(t)),
+          start(first),
+          end(last),
+          tokens(input.shape[0]),
+          hidden(input.shape[1]),
+          words(weight.shape[0]),
+          mask(ACL_UINT8, {(tokens + 7) / 8}),
           masked_target(target.type, {tokens}) {
         Doubles xs(static_cast<size_t>(input.size())), ws(static_cast<size_t>(weight.size()));
         for (size_t i = 0; i < xs.size(); ++i) xs[i] = input.at(static_cast<int64_t>(i));
@@ -51,7 +58,8 @@ struct Problem {
             for (int64_t v = 0; v < words; ++v) {
                 const double d = logits[at2(i, words, v)] - top, e = std::exp(d);
                 total += e;
-                total_slack += e * (std::expm1(logits_slack[at2(i, words, v)] + top_slack) + kU * std::fabs(d) + 2 * kU);
+                total_slack +=
+                    e * (std::expm1(logits_slack[at2(i, words, v)] + top_slack) + kU * std::fabs(d) + 2 * kU);
             }
             const auto t64 = static_cast<int64_t>(target.at(i));
             const bool here = t64 >= start && t64 < end;
@@ -99,8 +107,12 @@ struct Gradient {
     Doubles dx, dx_slack, dw, dw_slack;
 
     Gradient(const Problem& problem, Array token_grad, bool with_softmax)
-        : p(problem), grad(std::move(token_grad)), max(ACL_FLOAT, {p.tokens}), sum(ACL_FLOAT, {p.tokens}),
-          softmax(ACL_FLOAT, {p.tokens, p.words}), given(with_softmax) {
+        : p(problem),
+          grad(std::move(token_grad)),
+          max(ACL_FLOAT, {p.tokens}),
+          sum(ACL_FLOAT, {p.tokens}),
+          softmax(ACL_FLOAT, {p.tokens, p.words}),
+          given(with_softmax) {
         const aclDataType type = p.input.type;
         const double relative = half_relative(type), absolute = half_absolute(type);
         dx.resize(static_cast<size_t>(p.input.size())), dx_slack = dx;
@@ -161,7 +173,8 @@ inline Problem random_problem(Random& random, aclDataType type, int64_t tokens, 
     const int64_t start = random.between(0, 50);
     Array target(random.chance(0.5) ? ACL_INT32 : ACL_INT64, {tokens});
     for (int64_t i = 0; i < tokens; ++i)
-        target.set(i, static_cast<double>(random.between(std::max<int64_t>(0, start - words / 2), start + words * 3 / 2)));
+        target.set(i,
+                   static_cast<double>(random.between(std::max<int64_t>(0, start - words / 2), start + words * 3 / 2)));
     return {random.normals(type, {tokens, hidden}, by_root), random.normals(type, {words, hidden}, by_root),
             std::move(target), start, start + words};
 }

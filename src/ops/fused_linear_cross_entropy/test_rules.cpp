@@ -86,21 +86,22 @@ TEST(FusedLinearOnlineMaxSum, Refusals) {
 TEST(FusedCrossEntropyLossWithMaxSum, Refusals) {
     const auto good = [] { return loss_call(); };
     expect_refusals(
-        good, {{"smoothing", [](Call& c) { c.real("labelSmoothing", 0.5); }, "labelSmoothing: 0.5"},
-               {"smoothing NaN", [](Call& c) { c.real("labelSmoothing", std::nan("")); }, "labelSmoothing: "},
-               {"logits without softmax", null("softMaxOutOptional"), "softMaxOutOptional: NULL", 161001},
-               {"softmax without logits", null("vocabParallelLogitsOptional"), "vocabParallelLogitsOptional: NULL", 161001},
-               {"that null before a wrong dtype",
-                [](Call& c) { c.tensor("softMaxOutOptional").null = true, c.tensor("logitsMax").type = ACL_DOUBLE; },
-                "softMaxOutOptional: NULL", 161001},
-               {"sum too long", shape("sumExpLogits", {10}), "sumExpLogits: shape [10], expected [9]"},
-               {"predicted of rank 2", shape("predictedLogits", {9, 1}), "predictedLogits: rank 2"},
-               {"loss f16", type("lossOut", ACL_FLOAT16), "lossOut: dtype f16, expected f32"},
-               {"logits of other tokens", shape("vocabParallelLogitsOptional", {8, 130}),
-                "vocabParallelLogitsOptional: shape [8, 130], expected [9, 130]"},
-               {"softmax of another shape", shape("softMaxOutOptional", {9, 131}),
-                "softMaxOutOptional: shape [9, 131], expected [9, 130]"},
-               {"softmax bf16", type("softMaxOutOptional", ACL_BF16), "softMaxOutOptional: dtype bf16, expected f32"}});
+        good,
+        {{"smoothing", [](Call& c) { c.real("labelSmoothing", 0.5); }, "labelSmoothing: 0.5"},
+         {"smoothing NaN", [](Call& c) { c.real("labelSmoothing", std::nan("")); }, "labelSmoothing: "},
+         {"logits without softmax", null("softMaxOutOptional"), "softMaxOutOptional: NULL", 161001},
+         {"softmax without logits", null("vocabParallelLogitsOptional"), "vocabParallelLogitsOptional: NULL", 161001},
+         {"that null before a wrong dtype",
+          [](Call& c) { c.tensor("softMaxOutOptional").null = true, c.tensor("logitsMax").type = ACL_DOUBLE; },
+          "softMaxOutOptional: NULL", 161001},
+         {"sum too long", shape("sumExpLogits", {10}), "sumExpLogits: shape [10], expected [9]"},
+         {"predicted of rank 2", shape("predictedLogits", {9, 1}), "predictedLogits: rank 2"},
+         {"loss f16", type("lossOut", ACL_FLOAT16), "lossOut: dtype f16, expected f32"},
+         {"logits of other tokens", shape("vocabParallelLogitsOptional", {8, 130}),
+          "vocabParallelLogitsOptional: shape [8, 130], expected [9, 130]"},
+         {"softmax of another shape", shape("softMaxOutOptional", {9, 131}),
+          "softMaxOutOptional: shape [9, 131], expected [9, 130]"},
+         {"softmax bf16", type("softMaxOutOptional", ACL_BF16), "softMaxOutOptional: dtype bf16, expected f32"}});
     expect_common_refusals(
         good, {.strict_formats = true, .optional_tensors = {"vocabParallelLogitsOptional", "softMaxOutOptional"}});
     // input and weight are taken and not used, whatever their shapes
@@ -115,31 +116,32 @@ TEST(FusedLinearCrossEntropyLossGrad, Refusals) {
     for (const bool given : {false, true}) {
         const auto good = [given] { return grad_call(given); };
         expect_refusals(
-            good, {{"smoothing", [](Call& c) { c.real("labelSmoothing", 0.1); }, "labelSmoothing: 0.1"},
-                   {"grad too long", shape("grad", {10}), "grad: shape [10], expected [9]"},
-                   {"grad f16", type("grad", ACL_FLOAT16), "grad: dtype f16, expected f32"},
-                   {"input f32", type("input", ACL_FLOAT), "input: dtype f32, expected f16 or bf16"},
-                   {"input of rank 1", shape("input", {9}), "input: rank 1"},
-                   {"weight of another H", shape("weight", {130, 21}), "weight: shape [130, 21], expected [130, 20]"},
-                   {"weight of another dtype", type("weight", ACL_FLOAT16), "weight: dtype f16, expected bf16 as input"},
-                   {"mask too short", shape("targetMask", {1}), "targetMask: shape [1], expected a bit for each of 9"},
-                   {"mask of rank 2", shape("targetMask", {1, 2}), "targetMask: rank 2"},
-                   {"mask int32", type("targetMask", ACL_INT32), "targetMask: dtype int32"},
-                   {"mask bool", type("targetMask", ACL_BOOL), "targetMask: dtype bool, expected uint8 (a limit"},
-                   {"masked target too short", shape("maskedTarget", {8}), "maskedTarget: shape [8], expected [9]"},
-                   {"inputGrad of another shape", shape("inputGradOut", {9, 21}), "inputGradOut: shape [9, 21]"},
-                   {"inputGrad of another dtype", type("inputGradOut", ACL_FLOAT16),
-                    "inputGradOut: dtype f16, expected bf16 as input"},
-                   {"weightGrad as the document has it", shape("weightGradOut", {130, 9}),
-                    "weightGradOut: shape [130, 9], expected [130, 20]"},
-                   {"weightGrad of another dtype", type("weightGradOut", ACL_FLOAT16), "weightGradOut: dtype f16"},
-                   {"127 words",
-                    [](Call& c) {
-                        shape("weight", {127, 20})(c), shape("weightGradOut", {127, 20})(c);
-                        for (Call::Tensor& t : c.tensors)
-                            if (t.name == "softmaxOptional") shape("softmaxOptional", {9, 127})(c);
-                    },
-                    "weight: size 127 of dim 0, expected 0 or at least 128 (a limit"}});
+            good,
+            {{"smoothing", [](Call& c) { c.real("labelSmoothing", 0.1); }, "labelSmoothing: 0.1"},
+             {"grad too long", shape("grad", {10}), "grad: shape [10], expected [9]"},
+             {"grad f16", type("grad", ACL_FLOAT16), "grad: dtype f16, expected f32"},
+             {"input f32", type("input", ACL_FLOAT), "input: dtype f32, expected f16 or bf16"},
+             {"input of rank 1", shape("input", {9}), "input: rank 1"},
+             {"weight of another H", shape("weight", {130, 21}), "weight: shape [130, 21], expected [130, 20]"},
+             {"weight of another dtype", type("weight", ACL_FLOAT16), "weight: dtype f16, expected bf16 as input"},
+             {"mask too short", shape("targetMask", {1}), "targetMask: shape [1], expected a bit for each of 9"},
+             {"mask of rank 2", shape("targetMask", {1, 2}), "targetMask: rank 2"},
+             {"mask int32", type("targetMask", ACL_INT32), "targetMask: dtype int32"},
+             {"mask bool", type("targetMask", ACL_BOOL), "targetMask: dtype bool, expected uint8 (a limit"},
+             {"masked target too short", shape("maskedTarget", {8}), "maskedTarget: shape [8], expected [9]"},
+             {"inputGrad of another shape", shape("inputGradOut", {9, 21}), "inputGradOut: shape [9, 21]"},
+             {"inputGrad of another dtype", type("inputGradOut", ACL_FLOAT16),
+              "inputGradOut: dtype f16, expected bf16 as input"},
+             {"weightGrad as the document has it", shape("weightGradOut", {130, 9}),
+              "weightGradOut: shape [130, 9], expected [130, 20]"},
+             {"weightGrad of another dtype", type("weightGradOut", ACL_FLOAT16), "weightGradOut: dtype f16"},
+             {"127 words",
+              [](Call& c) {
+                  shape("weight", {127, 20})(c), shape("weightGradOut", {127, 20})(c);
+                  for (Call::Tensor& t : c.tensors)
+                      if (t.name == "softmaxOptional") shape("softmaxOptional", {9, 127})(c);
+              },
+              "weight: size 127 of dim 0, expected 0 or at least 128 (a limit"}});
         std::vector<std::string> optional = {"logitsMaxOptional", "sumExpLogitsOptional", "softmaxOptional"};
         expect_common_refusals(good, {.strict_formats = true, .optional_tensors = optional});
     }
@@ -165,8 +167,8 @@ TEST(FusedLinearCrossEntropyLossGrad, Refusals) {
 }
 
 TEST(FusedLinearCrossEntropy, Empty) {
-    for (const auto& [tokens, words, hidden] :
-         std::vector<std::tuple<int64_t, int64_t, int64_t>>{{0, 130, 20}, {9, 0, 20}, {9, 130, 0}, {0, 0, 20}, {0, 0, 0}})
+    for (const auto& [tokens, words, hidden] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
+             {0, 130, 20}, {9, 0, 20}, {9, 130, 0}, {0, 0, 20}, {0, 0, 0}})
         for (const bool given : {false, true})
             for (const char* precision : {"fast", "golden"}) {
                 const Option way("precision", precision);
@@ -208,12 +210,13 @@ TEST(FusedLinearCrossEntropy, TokensAloneAreTheTokensOfTheWhole) {
     Random random("alone");
     for (const aclDataType t : kTypes)
         for (const bool given : {false, true})
-            for (const auto& [tokens, words, hidden] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
-                     {230, 800, 37}, {1500, 300, 6}, {5, 13000, 8}}) {
+            for (const auto& [tokens, words, hidden] :
+                 std::vector<std::tuple<int64_t, int64_t, int64_t>>{{230, 800, 37}, {1500, 300, 6}, {5, 13000, 8}}) {
                 const Problem p = random_problem(random, t, tokens, words, hidden);
                 const Gradient g(p, random.normals(ACL_FLOAT, {tokens}), given);
                 const Call::Results stats = p.stats().run(), grads = g.call().run();
-                for (const auto& [begin, end] : std::vector<std::pair<int64_t, int64_t>>{{0, 1}, {3, 5}, {tokens - 1, tokens}}) {
+                for (const auto& [begin, end] :
+                     std::vector<std::pair<int64_t, int64_t>>{{0, 1}, {3, 5}, {tokens - 1, tokens}}) {
                     Problem part(slice(p.input, begin, end), p.weight, slice(p.target, begin, end), p.start, p.end);
                     Gradient alone(part, slice(g.grad, begin, end), given);
                     alone.max = slice(g.max, begin, end), alone.sum = slice(g.sum, begin, end);
@@ -222,7 +225,8 @@ TEST(FusedLinearCrossEntropy, TokensAloneAreTheTokensOfTheWhole) {
                     for (const char* name : {"logitsMaxLocalOut", "sumExpLogitsLocalOut", "predictedLogitsLocalOut"})
                         EXPECT_EQ(first_difference(some.at(name), slice(stats.at(name), begin, end)), -1) << name;
                     EXPECT_EQ(first_difference(alone.call().run().at("inputGradOut"),
-                                               slice(grads.at("inputGradOut"), begin, end)), -1);
+                                               slice(grads.at("inputGradOut"), begin, end)),
+                              -1);
                 }
             }
 }
@@ -277,10 +281,20 @@ TEST(FusedLinearCrossEntropy, Workspace) {
     for (const std::string& isa : instruction_sets())
         for (const char* threads : {"1", "2", "64"})
             for (const aclDataType t : kTypes)
-                for (const auto& [tokens, words, hidden] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
-                         {1024, 16032, 4096}, {512, 151936, 896}, {1024, 50257, 768}, {1024, 32000, 2304},
-                         {1, 262144, 8192}, {65536, 128, 4096}, {65536, 151936, 4096}, {32768, 8192, 4096},
-                         {200000, 20000, 512}, {128, 128, 65534}, {1, 128, 65534}, {4096, 262144, 65534}, {8, 128, 1}}) {
+                for (const auto& [tokens, words, hidden] :
+                     std::vector<std::tuple<int64_t, int64_t, int64_t>>{{1024, 16032, 4096},
+                                                                        {512, 151936, 896},
+                                                                        {1024, 50257, 768},
+                                                                        {1024, 32000, 2304},
+                                                                        {1, 262144, 8192},
+                                                                        {65536, 128, 4096},
+                                                                        {65536, 151936, 4096},
+                                                                        {32768, 8192, 4096},
+                                                                        {200000, 20000, 512},
+                                                                        {128, 128, 65534},
+                                                                        {1, 128, 65534},
+                                                                        {4096, 262144, 65534},
+                                                                        {8, 128, 1}}) {
                     const Option cap("max_isa", isa), count("num_threads", threads);
                     const Bare grad(ACL_FLOAT, {tokens}), input(t, {tokens, hidden}), weight(t, {words, hidden});
                     const Bare mask(ACL_UINT8, {(tokens + 7) / 8}), target(ACL_INT32, {tokens});
@@ -290,7 +304,8 @@ TEST(FusedLinearCrossEntropy, Workspace) {
                     aclOpExecutor* executor = nullptr;
                     ASSERT_EQ(aclnnFusedLinearCrossEntropyLossGradGetWorkspaceSize(
                                   grad.tensor, input.tensor, weight.tensor, mask.tensor, target.tensor, 0, max.tensor,
-                                  sum.tensor, nullptr, input_grad.tensor, weight_grad.tensor, &size, &executor), 0)
+                                  sum.tensor, nullptr, input_grad.tensor, weight_grad.tensor, &size, &executor),
+                              0)
                         << take_message();
                     EXPECT_LT(static_cast<double>(size), 0x1p26 + 4.0 * static_cast<double>((tokens + words) * hidden))
                         << isa << " " << threads << " " << text({tokens, words, hidden});
@@ -298,7 +313,8 @@ TEST(FusedLinearCrossEntropy, Workspace) {
                     const Bare masked(ACL_INT32, {tokens}), bits(ACL_UINT8, {(tokens + 7) / 8});
                     ASSERT_EQ(aclnnFusedLinearOnlineMaxSumGetWorkspaceSize(
                                   input.tensor, weight.tensor, target.tensor, 0, words, max.tensor, sum.tensor,
-                                  picked.tensor, bits.tensor, masked.tensor, nullptr, &size, &executor), 0)
+                                  picked.tensor, bits.tensor, masked.tensor, nullptr, &size, &executor),
+                              0)
                         << take_message();
                     EXPECT_LT(static_cast<double>(size), 0x1p26 + 4.0 * static_cast<double>((tokens + words) * hidden));
                     EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
