@@ -70,7 +70,7 @@ int main() {
             if (isa > Isa::scalar && isa <= Isa::avx512) run(isa_name(isa), path_f32(dtype, isa), fma_peak(isa_name(isa)));
     for (const Isa isa : {Isa::avx512, Isa::avx512_bf16, Isa::amx})
         if (!cpu_has(isa)) std::printf("%-12s compiled; this CPU has none\n", isa_name(isa));
-#if defined(GRADUS_LATER)
+#if defined(__x86_64__)
     if (cpu_has(Isa::avx512_bf16)) run("avx512_bf16", path_avx512_bf16(), matrix_peak("avx512_bf16", false));
     for (const DType dtype : {DType::bf16, DType::f16})
         if (cpu_has(Isa::amx)) run("amx", path_amx(dtype), matrix_peak("amx", dtype == DType::f16));

@@ -133,7 +133,7 @@ HWY_INLINE void widen(const T* from, int64_t n, float* to) {
 template <typename T, int64_t kStripRows>
 void pack_piece(const Piece& piece) {
     constexpr int64_t kRun = 64;
-    auto* to = reinterpret_cast<float*>(piece.to);
+    float* to = reinterpret_cast<float*>(piece.strip) + piece.first_k * kStripRows;
     const auto* from = static_cast<const T*>(piece.source.data);
     const int64_t row_stride = piece.source.row_stride, k_stride = piece.source.column_stride;
     if (row_stride == 1 && k_stride != 1) {

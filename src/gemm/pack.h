@@ -7,16 +7,16 @@ namespace gradus::gemm {
 
 // One piece: up to strip.rows rows and a run of k inside one k block.
 struct Piece {
-    std::byte* to;         // first element of the run
-    int64_t rows, k;       // of the source; the rest of the strip and of the last group is zeros
-    int64_t strip_stride;  // bytes of the whole strip in this block, for paths with two planes
+    std::byte* strip;         // of this k block
+    int64_t first_k, length;  // where the run begins, and how long the strip is
+    int64_t rows, k;          // of the source; the rest of the strip and of the last group is zeros
     Matrix source;
 };
 
 // Calls f(piece) for all pieces of a part, strip by strip. T: element of the source
 template <typename T, typename F>
 inline void each_piece(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source, const F& f) {
-    const int64_t last_k = part.first_k + part.k, plane = panel.item;
+    const int64_t last_k = part.first_k + part.k;
     for (int64_t row = 0; row < part.rows; row += panel.strip.rows) {
         const int64_t strip = (part.first_row + row) / panel.strip.rows;
         for (int64_t k = part.first_k; k < last_k;) {
@@ -24,9 +24,8 @@ inline void each_piece(const Panel& panel, std::byte* packed, const Part& part, 
             const int64_t run = std::min(panel.k_block - inside, last_k - k);
             const T* from = static_cast<const T*>(source.data) + row * source.row_stride +
                             (k - part.first_k) * source.column_stride;
-            f(Piece{packed + panel.at(block, strip) + inside * panel.strip.rows * plane,
+            f(Piece{packed + panel.at(block, strip), inside, panel.length(block),
                     std::min(panel.strip.rows, part.rows - row), run,
-                    panel.length(block) * panel.strip.rows * plane,
                     {from, source.row_stride, source.column_stride}});
             k += run;
         }

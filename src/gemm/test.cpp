@@ -25,7 +25,7 @@ std::vector<NamedPath> paths() {
         const std::string type = dtype == DType::bf16 ? " bf16" : " f16";
         for (const Isa isa : cpu_isas())
             if (isa <= Isa::avx512) all.push_back({isa_name(isa) + type, &path_f32(dtype, isa)});
-#if defined(GRADUS_LATER)
+#if defined(__x86_64__)
         if (dtype == DType::bf16) all.push_back({"avx512_bf16 stand-in", &path_avx512_bf16_stand_in()});
         if (dtype == DType::bf16 && cpu_has(Isa::avx512_bf16)) all.push_back({"avx512_bf16", &path_avx512_bf16()});
         all.push_back({"amx stand-in" + type, &path_amx_stand_in(dtype)});

@@ -75,10 +75,11 @@ struct alignas(64) TileConfig {
     uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 __attribute__((target("amx-tile,amx-bf16"))) uint64_t run_amx(int64_t calls) noexcept {
-    const TileConfig config;
+    static const TileConfig config;
     _tile_loadconfig(&config);
     alignas(64) uint16_t factors[512];
     for (int i = 0; i < 512; ++i) factors[i] = static_cast<uint16_t>(0x3C00 + i % 97 + ((i & 1) << 15));
+    __asm__ volatile("" : : "r"(factors) : "memory");  // the loads do not say that they read it
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
