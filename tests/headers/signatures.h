@@ -115,6 +115,17 @@ SIGNATURE(aclnnStatus, aclSetInputTensorAddr, (aclOpExecutor*, size_t, aclTensor
 SIGNATURE(aclnnStatus, aclSetOutputTensorAddr, (aclOpExecutor*, size_t, aclTensor*, void*))
 SIGNATURE(aclnnStatus, aclSetTensorAddr, (aclOpExecutor*, size_t, aclTensor*, void*))
 
+SIGNATURE(aclnnStatus, aclnnNsaSelectedAttentionGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclIntArray*,
+           const aclIntArray*, double, int64_t, char*, int64_t, int64_t, int64_t, const aclTensor*, const aclTensor*,
+           const aclTensor*, uint64_t*, aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnNsaSelectedAttention, (void*, uint64_t, aclOpExecutor*, aclrtStream))
+SIGNATURE(aclnnStatus, aclnnNsaSelectedAttentionGradGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
+           const aclTensor*, const aclTensor*, const aclIntArray*, const aclIntArray*, const aclTensor*, double, int64_t,
+           int64_t, int64_t, char*, int64_t, const aclTensor*, const aclTensor*, const aclTensor*, uint64_t*,
+           aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnNsaSelectedAttentionGrad, (void*, uint64_t, aclOpExecutor*, aclrtStream))
 SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmaxGetWorkspaceSize,
           (const aclTensor*, const aclTensor*, double, bool, aclTensor*, uint64_t*, aclOpExecutor**))
 SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmax, (void*, uint64_t, aclOpExecutor*, aclrtStream))
