@@ -34,7 +34,7 @@ cann=("-I$prefix/include" "-L$prefix/lib64" -lascendcl -lnnopbase -lopapi)
 run "${cxx[@]}" "$root/examples/swi_glu.cpp" "${cann[@]}" -o "$work/hand/swi_glu"
 run "${c[@]}" "$root/examples/by_name.c" "${cann[@]}" -o "$work/hand/by_name"
 run "${c[@]}" "$root/examples/dlopen.c" "-I$prefix/include" -ldl -lm -o "$work/hand/dlopen"
-for example in swi_glu by_name dlopen; do
+for example in swi_glu nsa_selected_attention by_name dlopen; do
     run bash -c '. "$1/set_env.sh"; exec "$2"' - "$prefix" "$work/hand/$example"
 done
 run bash -c '. "$1/set_env.sh"; [ "$ASCEND_HOME_PATH" = "$1" ]' - "$prefix"
