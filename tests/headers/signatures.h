@@ -120,6 +120,17 @@ SIGNATURE(aclnnStatus, aclnnExpSegsum, (void*, uint64_t, aclOpExecutor*, aclrtSt
 SIGNATURE(aclnnStatus, aclnnExpSegsumBackwardGetWorkspaceSize,
           (const aclTensor*, const aclTensor*, aclTensor*, uint64_t*, aclOpExecutor**))
 SIGNATURE(aclnnStatus, aclnnExpSegsumBackward, (void*, uint64_t, aclOpExecutor*, aclrtStream))
+SIGNATURE(aclnnStatus, aclnnNsaSelectedAttentionGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclIntArray*,
+           const aclIntArray*, double, int64_t, char*, int64_t, int64_t, int64_t, const aclTensor*, const aclTensor*,
+           const aclTensor*, uint64_t*, aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnNsaSelectedAttention, (void*, uint64_t, aclOpExecutor*, aclrtStream))
+SIGNATURE(aclnnStatus, aclnnNsaSelectedAttentionGradGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
+           const aclTensor*, const aclTensor*, const aclIntArray*, const aclIntArray*, const aclTensor*, double, int64_t,
+           int64_t, int64_t, char*, int64_t, const aclTensor*, const aclTensor*, const aclTensor*, uint64_t*,
+           aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnNsaSelectedAttentionGrad, (void*, uint64_t, aclOpExecutor*, aclrtStream))
 SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmaxGetWorkspaceSize,
           (const aclTensor*, const aclTensor*, double, bool, aclTensor*, uint64_t*, aclOpExecutor**))
 SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmax, (void*, uint64_t, aclOpExecutor*, aclrtStream))
