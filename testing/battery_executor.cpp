@@ -117,7 +117,10 @@ class Rules {
         Prepared q(other);
         size_t in = 0, out = 0;
         for (size_t i = 0; i < other.tensors.size(); ++i) {
-            if (!p.placed[i]) continue;
+            if (!p.placed[i]) {  // a NULL optional counts
+                ++(other.tensors[i].output ? out : in);
+                continue;
+            }
             aclTensor* handle = p.placed[i]->handle;
             void* address = q.placed[i]->address();
             if (other.tensors[i].output)

@@ -43,7 +43,8 @@ class Placed {
         const int64_t back = memory == Memory::page_end ? 0 : kGuard;
         image_.assign(static_cast<size_t>(front_ + from.layout.storage * item + back), kPoison);
         each_element(from.values.shape, from.layout, [&](int64_t i, int64_t at) {
-            if (!from.output)
+            const bool inside = at >= 0 && at < from.layout.storage;  // a lie about strides may lead anywhere
+            if (!from.output && inside)
                 std::memcpy(image_.data() + front_ + at * item, from.values.bytes.data() + i * item,
                             static_cast<size_t>(item));
         });

@@ -18,7 +18,7 @@ only() {
 
 only 'src/base/*' "base|acl|aclnn"
 only 'src/simd/*' 'base|simd'
-only 'src/gemm/*' 'base|simd|gemm'
+only 'src/gemm/*' 'base|simd|gemm|testing'  # testing: its test and bench
 only 'src/runtime/*' 'base|runtime|acl|aclnn|gradus'
 only 'src/aclnn/*' 'base|runtime|aclnn|acl|gradus'
 only 'testing/*' 'testing|acl|aclnn|gradus|aclnnop'

@@ -31,12 +31,13 @@ run cmake --install "$build" --prefix "$prefix"
 
 step "by hand: CANN's library names, set_env.sh"
 cann=("-I$prefix/include" "-L$prefix/lib64" -lascendcl -lnnopbase -lopapi)
-run "${cxx[@]}" "$root/examples/swi_glu.cpp" "${cann[@]}" -o "$work/hand/swi_glu"
-run "${cxx[@]}" "$root/examples/exp_segsum.cpp" "${cann[@]}" -o "$work/hand/exp_segsum"
+for source in "$root"/examples/*.cpp; do
+    run "${cxx[@]}" "$source" "${cann[@]}" -o "$work/hand/$(basename "$source" .cpp)"
+done
 run "${c[@]}" "$root/examples/by_name.c" "${cann[@]}" -o "$work/hand/by_name"
 run "${c[@]}" "$root/examples/dlopen.c" "-I$prefix/include" -ldl -lm -o "$work/hand/dlopen"
-for example in swi_glu exp_segsum by_name dlopen; do
-    run bash -c '. "$1/set_env.sh"; exec "$2"' - "$prefix" "$work/hand/$example"
+for program in "$work"/hand/*; do
+    run bash -c '. "$1/set_env.sh"; exec "$2"' - "$prefix" "$program"
 done
 run bash -c '. "$1/set_env.sh"; [ "$ASCEND_HOME_PATH" = "$1" ]' - "$prefix"
 # Its variables alone must do: no -I, no -L.
@@ -48,7 +49,6 @@ run cmake -G Ninja -S "$root/examples" -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$pr
     "-DCMAKE_C_FLAGS=${flags[*]}" "-DCMAKE_CXX_FLAGS=${flags[*]}"
 run cmake --build "$work/cmake"
 run "$work/cmake/swi_glu"
-run "$work/cmake/exp_segsum"
 run "$work/cmake/by_name"
 run env "LD_LIBRARY_PATH=$prefix/lib64" "$work/cmake/dlopen"
 

@@ -149,6 +149,8 @@ struct Operator {
     std::span<const Argument> arguments;
     Status (*check)(const Call& call);
     Planned (*plan)(const Call& call);
+    // Which optional argument the others ask for and is not there, by its index; -1: none.
+    int (*missing)(std::span<const Value> values) = nullptr;
 };
 
 }  // namespace gradus

@@ -62,6 +62,9 @@ class Preparation {
                 argument.is_tensor() || argument.kind == GRADUS_INT_ARRAY || argument.kind == GRADUS_STRING;
             if (pointer && !argument.optional && values_[i].tensor == nullptr) return null(argument.name);
         }
+        if (const int i = op_.missing != nullptr ? op_.missing(values_) : -1; i >= 0)
+            return {ACLNN_ERR_PARAM_NULLPTR,
+                    concat(op_.arguments[static_cast<size_t>(i)].name, ": NULL, expected with the other arguments")};
         if (workspace_size == nullptr) return null("workspaceSize");
         if (executor == nullptr) return null("executor");
         return {};

@@ -41,6 +41,11 @@ class Tensor {
     std::shared_ptr<Memory> memory_;
 };
 
+// Some outputs are aclTensor* in their prototypes, some const aclTensor*.
+inline aclTensor* writable(const Tensor& tensor) {
+    return const_cast<aclTensor*>(static_cast<const aclTensor*>(tensor));  // NOLINT: the handle is not written to
+}
+
 // The best this machine could do for the operator.
 struct Limit {
     std::function<double()> seconds;  // runs it once

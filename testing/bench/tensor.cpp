@@ -68,6 +68,8 @@ Tensor::Tensor(const Shape& shape, aclDataType dtype) : memory_(std::make_shared
             fill<uint16_t>(memory_->data, memory_->bytes, 10, 15);
             break;
         case ACL_BOOL:
+        case ACL_UINT8:
+        case ACL_INT32:
             std::memset(memory_->data, 0, static_cast<size_t>(memory_->bytes));
             break;
         default:

@@ -13,25 +13,8 @@
 #include "aclnn/opdev/bfloat16.h"
 #include "aclnn/opdev/fp16_t.h"
 #include "aclnn_base.h"
-#include "aclnn_exp_segsum_backward.h"
-#include "aclnn_scaled_masked_softmax.h"
-#include "aclnn_scaled_masked_softmax_backward.h"
-#include "aclnn_segsum.h"
-#include "aclnn_swi_glu.h"
-#include "aclnn_swi_glu_grad.h"
-#include "aclnnop/aclnn_exp_segsum_backward.h"
-#include "aclnnop/aclnn_scaled_masked_softmax.h"
-#include "aclnnop/aclnn_scaled_masked_softmax_backward.h"
-#include "aclnnop/aclnn_segsum.h"
-#include "aclnnop/aclnn_swi_glu.h"
-#include "aclnnop/aclnn_swi_glu_grad.h"
-#include "aclnnop/level2/aclnn_exp_segsum_backward.h"
-#include "aclnnop/level2/aclnn_scaled_masked_softmax.h"
-#include "aclnnop/level2/aclnn_scaled_masked_softmax_backward.h"
-#include "aclnnop/level2/aclnn_segsum.h"
-#include "aclnnop/level2/aclnn_swi_glu.h"
-#include "aclnnop/level2/aclnn_swi_glu_grad.h"
 #include "gradus/gradus.h"
+#include "operator_headers.h"  // made from the names in include/aclnnop
 
 #define ACLNN_SUCCESS 0
 #define ACLNN_ERR_PARAM_NULLPTR 161001

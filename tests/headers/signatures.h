@@ -120,6 +120,17 @@ SIGNATURE(aclnnStatus, aclnnExpSegsum, (void*, uint64_t, aclOpExecutor*, aclrtSt
 SIGNATURE(aclnnStatus, aclnnExpSegsumBackwardGetWorkspaceSize,
           (const aclTensor*, const aclTensor*, aclTensor*, uint64_t*, aclOpExecutor**))
 SIGNATURE(aclnnStatus, aclnnExpSegsumBackward, (void*, uint64_t, aclOpExecutor*, aclrtStream))
+SIGNATURE(aclnnStatus, aclnnNsaSelectedAttentionGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclIntArray*,
+           const aclIntArray*, double, int64_t, char*, int64_t, int64_t, int64_t, const aclTensor*, const aclTensor*,
+           const aclTensor*, uint64_t*, aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnNsaSelectedAttention, (void*, uint64_t, aclOpExecutor*, aclrtStream))
+SIGNATURE(aclnnStatus, aclnnNsaSelectedAttentionGradGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
+           const aclTensor*, const aclTensor*, const aclIntArray*, const aclIntArray*, const aclTensor*, double, int64_t,
+           int64_t, int64_t, char*, int64_t, const aclTensor*, const aclTensor*, const aclTensor*, uint64_t*,
+           aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnNsaSelectedAttentionGrad, (void*, uint64_t, aclOpExecutor*, aclrtStream))
 SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmaxGetWorkspaceSize,
           (const aclTensor*, const aclTensor*, double, bool, aclTensor*, uint64_t*, aclOpExecutor**))
 SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmax, (void*, uint64_t, aclOpExecutor*, aclrtStream))
@@ -132,6 +143,19 @@ SIGNATURE(aclnnStatus, aclnnSwiGlu, (void*, uint64_t, aclOpExecutor*, aclrtStrea
 SIGNATURE(aclnnStatus, aclnnSwiGluGradGetWorkspaceSize,
           (const aclTensor*, const aclTensor*, int64_t, const aclTensor*, uint64_t*, aclOpExecutor**))
 SIGNATURE(aclnnStatus, aclnnSwiGluGrad, (void*, uint64_t, aclOpExecutor*, aclrtStream))
+
+SIGNATURE(aclnnStatus, aclnnFusedLinearOnlineMaxSumGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, const aclTensor*, int64_t, int64_t, aclTensor*, aclTensor*, aclTensor*,
+           aclTensor*, aclTensor*, aclTensor*, uint64_t*, aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnFusedLinearOnlineMaxSum, (void*, uint64_t, aclOpExecutor*, aclrtStream))
+SIGNATURE(aclnnStatus, aclnnFusedCrossEntropyLossWithMaxSumGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, const aclTensor*, float, const aclTensor*, const aclTensor*,
+           const aclTensor*, aclTensor*, aclTensor*, uint64_t*, aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnFusedCrossEntropyLossWithMaxSum, (void*, uint64_t, aclOpExecutor*, aclrtStream))
+SIGNATURE(aclnnStatus, aclnnFusedLinearCrossEntropyLossGradGetWorkspaceSize,
+          (const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, float,
+           const aclTensor*, const aclTensor*, const aclTensor*, aclTensor*, aclTensor*, uint64_t*, aclOpExecutor**))
+SIGNATURE(aclnnStatus, aclnnFusedLinearCrossEntropyLossGrad, (void*, uint64_t, aclOpExecutor*, aclrtStream))
 
 SIGNATURE(const char*, gradusVersion, (void))
 SIGNATURE(aclError, gradusSetOption, (const char*, const char*))

@@ -1,0 +1,153 @@
+// Attention over selected blocks and its gradient, as a program for the device would call them: two sequences of unequal
+// length in one call, every token looking at its own block, the one before it and the first one.
+//
+//   g++ -std=c++11 nsa_selected_attention.cpp -I$PREFIX/include -L$PREFIX/lib64 -lascendcl -lnnopbase -lopapi -o nsa
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "acl/acl.h"
+#include "aclnnop/aclnn_nsa_selected_attention.h"
+#include "aclnnop/aclnn_nsa_selected_attention_grad.h"
+
+static void check(int code, const char* call) {
+    if (code == 0) return;
+    const char* message = aclGetRecentErrMsg();
+    std::fprintf(stderr, "%s returned %d: %s\n", call, code, message != nullptr ? message : "no message");
+    std::exit(1);
+}
+#define CHECK(call) check(call, #call)
+
+// A dense tensor in device memory.
+class Tensor {
+  public:
+    Tensor(const std::vector<int64_t>& shape, aclDataType type) : bytes_(aclDataTypeSize(type)), data_(nullptr) {
+        for (int64_t size : shape) bytes_ *= static_cast<size_t>(size);
+        CHECK(aclrtMalloc(&data_, bytes_, ACL_MEM_MALLOC_HUGE_FIRST));
+        tensor_ = aclCreateTensor(shape.data(), shape.size(), type, nullptr, 0, ACL_FORMAT_ND, shape.data(),
+                                  shape.size(), data_);
+        check(tensor_ == nullptr, "aclCreateTensor");
+    }
+    ~Tensor() {
+        aclDestroyTensor(tensor_);
+        aclrtFree(data_);
+    }
+    Tensor(const Tensor&) = delete;
+    Tensor& operator=(const Tensor&) = delete;
+
+    aclTensor* get() const { return tensor_; }
+    template <typename T>
+    void write(const std::vector<T>& host) {
+        CHECK(aclrtMemcpy(data_, bytes_, host.data(), bytes_, ACL_MEMCPY_HOST_TO_DEVICE));
+    }
+    template <typename T>
+    std::vector<T> read() const {
+        std::vector<T> host(bytes_ / sizeof(T));
+        CHECK(aclrtMemcpy(host.data(), bytes_, data_, bytes_, ACL_MEMCPY_DEVICE_TO_HOST));
+        return host;
+    }
+
+  private:
+    size_t bytes_;
+    void* data_;
+    aclTensor* tensor_;
+};
+
+// bf16 is the upper half of a float.
+static uint16_t to_bf16(float x) {
+    uint32_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+static float from_bf16(uint16_t x) {
+    const uint32_t bits = static_cast<uint32_t>(x) << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static std::vector<uint16_t> random_values(size_t count, float scale) {
+    static uint32_t state = 1;
+    std::vector<uint16_t> values(count);
+    for (size_t i = 0; i < count; ++i) {
+        state = state * 1664525 + 1013904223;
+        values[i] = to_bf16(scale * (static_cast<float>(state >> 8) / 8388608.0f - 1.0f));
+    }
+    return values;
+}
+
+typedef aclnnStatus (*Launch)(void*, uint64_t, aclOpExecutor*, aclrtStream);
+static void launch(Launch phase_two, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
+    void* workspace = nullptr;
+    if (size > 0) CHECK(aclrtMalloc(&workspace, size, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK(phase_two(workspace, size, executor, stream));
+    CHECK(aclrtSynchronizeStream(stream));
+    if (size > 0) CHECK(aclrtFree(workspace));
+}
+
+static double dot(const std::vector<uint16_t>& a, const std::vector<uint16_t>& b) {
+    double sum = 0;
+    for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(from_bf16(a[i])) * static_cast<double>(from_bf16(b[i]));
+    return sum;
+}
+
+static int run(aclrtStream stream) {
+    const int64_t rows = 96 + 64, heads = 4, key_heads = 1, depth = 128, size = 16, count = 3;
+    const std::vector<int64_t> ends = {96, rows};
+    aclIntArray* lengths = aclCreateIntArray(ends.data(), ends.size());
+    const size_t queries = static_cast<size_t>(rows * heads * depth), keys = static_cast<size_t>(rows * key_heads * depth);
+
+    Tensor query({rows, heads, depth}, ACL_BF16), key({rows, key_heads, depth}, ACL_BF16), value({rows, key_heads, depth}, ACL_BF16);
+    Tensor out({rows, heads, depth}, ACL_BF16), out_grad({rows, heads, depth}, ACL_BF16);
+    Tensor max({rows, heads, 8}, ACL_FLOAT), sum({rows, heads, 8}, ACL_FLOAT), topk({rows, key_heads, count}, ACL_INT32);
+    Tensor query_grad({rows, heads, depth}, ACL_BF16), key_grad({rows, key_heads, depth}, ACL_BF16), value_grad({rows, key_heads, depth}, ACL_BF16);
+    Tensor mask({2048, 2048}, ACL_BOOL);  // that there is one is all that counts
+
+    const std::vector<uint16_t> value_values = random_values(keys, 1), grad_values = random_values(queries, 1);
+    query.write(random_values(queries, 1)), key.write(random_values(keys, 1)), value.write(value_values), out_grad.write(grad_values);
+    std::vector<int32_t> blocks;
+    for (int64_t row = 0; row < rows; ++row) {
+        const int32_t own = static_cast<int32_t>((row < 96 ? row : row - 96) / size);
+        blocks.push_back(own);
+        blocks.push_back(own > 1 ? own - 1 : -1);  // -1: no block
+        blocks.push_back(own > 0 ? 0 : -1);
+    }
+    topk.write(blocks);
+
+    char layout[] = "TND";
+    const double scale = 1 / std::sqrt(static_cast<double>(depth));
+    uint64_t bytes = 0;
+    aclOpExecutor* executor = nullptr;
+    CHECK(aclnnNsaSelectedAttentionGetWorkspaceSize(query.get(), key.get(), value.get(), topk.get(), mask.get(), lengths, lengths,
+                                                    scale, heads, layout, 2, size, count, max.get(), sum.get(), out.get(),
+                                                    &bytes, &executor));
+    launch(aclnnNsaSelectedAttention, bytes, executor, stream);
+    CHECK(aclnnNsaSelectedAttentionGradGetWorkspaceSize(query.get(), key.get(), value.get(), out.get(), out_grad.get(), max.get(),
+                                                        sum.get(), topk.get(), lengths, lengths, mask.get(), scale, size, count,
+                                                        heads, layout, 2, query_grad.get(), key_grad.get(), value_grad.get(),
+                                                        &bytes, &executor));
+    launch(aclnnNsaSelectedAttentionGrad, bytes, executor, stream);
+    CHECK(aclDestroyIntArray(lengths));
+
+    // out is linear in value, so <out, g> = <value, gradient by value>, but for the roundings to bf16.
+    const double left = dot(out.read<uint16_t>(), grad_values), right = dot(value_values, value_grad.read<uint16_t>());
+    std::printf("<out, g> = %.4f, <value, dv> = %.4f\n", left, right);
+    const bool agree = std::fabs(left - right) < 0.01 * (1 + std::fabs(left)) + 0.2;
+    std::printf("%s\n", agree ? "they agree" : "THEY DISAGREE");
+    return agree ? 0 : 1;
+}
+
+int main() {
+    aclrtStream stream = nullptr;
+    CHECK(aclInit(nullptr));
+    CHECK(aclrtSetDevice(0));
+    CHECK(aclrtCreateStream(&stream));
+    const int result = run(stream);
+    CHECK(aclrtDestroyStream(stream));
+    CHECK(aclrtResetDevice(0));
+    CHECK(aclFinalize());
+    return result;
+}

@@ -1,0 +1,78 @@
+// The product by dots of bf16 pairs, over a kind of vector: the instruction's, or plain loops that do the same.
+//   A strips: [k/2, 6, 2], a pair of one row broadcast;  B strips: [k/2, 64, 2], a vector holds pairs of 16 columns
+#pragma once
+
+#include <cstring>
+
+#include "gemm/gemm.h"
+#include "gemm/pack_pairs.h"
+
+namespace gradus::gemm {
+// Without linkage: each file compiles it for its own instruction set, and the linker must not mix them.
+namespace {
+
+// A 6 × 64 tile is 24 sums, beside 4 vectors of B and one of A: 29 of 32 registers.
+inline constexpr int64_t kDotRows = 6, kDotVectors = 4, kDotColumns = 16 * kDotVectors, kDotBlock = 256;
+
+template <typename V>
+inline void dot_tile(int64_t k, const uint16_t* a, const uint16_t* b, float* c, int64_t stride, bool add) {
+    typename V::Sum sum[kDotRows][kDotVectors];
+#pragma GCC unroll 8
+    for (int i = 0; i < kDotRows; ++i)
+#pragma GCC unroll 8
+        for (int j = 0; j < kDotVectors; ++j) sum[i][j] = V::zero();
+    for (int64_t p = 0; p < k; p += 2) {
+        typename V::Pairs row[kDotVectors];
+#pragma GCC unroll 8
+        for (int j = 0; j < kDotVectors; ++j) row[j] = V::load_pairs(b + 32 * j);
+#pragma GCC unroll 8
+        for (int i = 0; i < kDotRows; ++i) {
+            const typename V::Pairs x = V::broadcast_pair(a + 2 * i);
+#pragma GCC unroll 8
+            for (int j = 0; j < kDotVectors; ++j) sum[i][j] = V::dot(sum[i][j], x, row[j]);
+        }
+        a += 2 * kDotRows;
+        b += 2 * kDotColumns;
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kDotRows; ++i)
+#pragma GCC unroll 8
+        for (int j = 0; j < kDotVectors; ++j) {
+            float* const to = c + i * stride + 16 * j;
+            V::store(to, add ? V::add(V::load(to), sum[i][j]) : sum[i][j]);
+        }
+}
+
+template <typename V>
+void dot_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, const std::byte* packed_b,
+                  const Block& block) noexcept {
+    if (a.k == 0 && !block.accumulate)
+        for (int64_t i = 0; i < block.a_strips * kDotRows; ++i)
+            std::memset(block.c + i * block.c_stride, 0,
+                        sizeof(float) * static_cast<size_t>(block.b_strips * kDotColumns));
+    for (int64_t kb = 0; kb * kDotBlock < a.k; ++kb)
+        for (int64_t j = 0; j < block.b_strips; ++j) {
+            const auto* strip_b = reinterpret_cast<const uint16_t*>(packed_b + b.at(kb, block.b_strip + j));
+            for (int64_t i = 0; i < block.a_strips; ++i)
+                dot_tile<V>(a.length(kb), reinterpret_cast<const uint16_t*>(packed_a + a.at(kb, block.a_strip + i)),
+                            strip_b, block.c + i * kDotRows * block.c_stride + j * kDotColumns, block.c_stride,
+                            kb > 0 || block.accumulate);
+        }
+}
+
+template <typename V>
+void dot_pack(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) noexcept {
+    const bool is_a = panel.strip.rows == kDotRows;
+    each_piece<uint16_t>(panel, packed, part, source, [is_a](const Piece& piece) {
+        is_a ? pack_bf16<kDotRows, 2>(piece) : pack_bf16<kDotColumns, 2>(piece);
+    });
+}
+
+template <typename V>
+constexpr Path dot_path(const char* name) {
+    return {name,      DType::bf16,      {kDotRows, 2}, {kDotColumns, 2},
+            kDotBlock, sizeof(uint16_t), &dot_pack<V>,  &dot_multiply<V>};
+}
+
+}  // namespace
+}  // namespace gradus::gemm

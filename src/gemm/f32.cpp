@@ -1,0 +1,213 @@
+// f32 FMA: operands widened when they are packed, in the widest vectors that Highway has.
+#include <cstring>
+#include <type_traits>
+
+#include "gemm/gemm.h"
+#include "gemm/pack.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "gemm/f32.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "simd/dispatch.h"
+#include "simd/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gradus::gemm {
+namespace HWY_NAMESPACE {
+using namespace gradus::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
+
+// A tile of C is kRows × kVectors vectors: as many sums as registers can hold beside one row of B and one number of A.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+constexpr int kRows = 12, kVectors = 2;
+#elif HWY_ARCH_ARM
+constexpr int kRows = 6, kVectors = 4;
+#else
+constexpr int kRows = 6, kVectors = 2;
+#endif
+constexpr int64_t kBlock = 256;  // k: A and B of a tile stay in L1
+
+HWY_INLINE int64_t columns() { return kVectors * static_cast<int64_t>(hn::Lanes(F32())); }
+
+// Additions in one chain before it is folded. Products of bf16 have 16 bits, so 256 equal ones are still exact; those
+// of f16 have 22, and 48 of them may be off by 12·2^-24 already.
+template <typename T>
+constexpr int64_t kChain = std::is_same_v<T, f16> ? 48 : kBlock;
+
+struct Sums {
+    V32 at[kRows][kVectors];
+};
+
+// Σ_k a[k][i]·b[k][j].   a: [k, kRows], b: [k, columns]
+HWY_INLINE void run_chain(int64_t k, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, Sums& sums) {
+    const F32 d;
+    const int64_t n = static_cast<int64_t>(hn::Lanes(d));
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 16
+        for (int j = 0; j < kVectors; ++j) sums.at[i][j] = hn::Zero(d);
+    for (int64_t p = 0; p < k; ++p) {
+        V32 row[kVectors];
+#pragma GCC unroll 16
+        for (int j = 0; j < kVectors; ++j) row[j] = hn::Load(d, b + j * n);
+#pragma GCC unroll 16
+        for (int i = 0; i < kRows; ++i) {
+            const V32 x = hn::Set(d, a[i]);
+#pragma GCC unroll 16
+            for (int j = 0; j < kVectors; ++j) sums.at[i][j] = hn::MulAdd(x, row[j], sums.at[i][j]);
+        }
+        a += kRows;
+        b += kVectors * n;
+    }
+}
+
+HWY_INLINE void put(const Sums& sums, float* c, int64_t stride, bool add) {
+    const F32 d;
+    const int64_t n = static_cast<int64_t>(hn::Lanes(d));
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 16
+        for (int j = 0; j < kVectors; ++j) {
+            float* to = c + i * stride + j * n;
+            hn::StoreU(add ? hn::Add(hn::LoadU(d, to), sums.at[i][j]) : sums.at[i][j], d, to);
+        }
+}
+
+// One tile over one k block: chains, folded here in L1, then into C.
+template <int64_t kLongest>
+void tile(int64_t k, const float* a, const float* b, float* c, int64_t stride, bool add) {
+    Sums sums;
+    for (int i = 0; i < kRows; ++i) __builtin_prefetch(c + i * stride, 1);
+    if (k <= kLongest) {
+        run_chain(k, a, b, sums);
+        return put(sums, c, stride, add);
+    }
+    HWY_ALIGN float local[kRows * kVectors * HWY_MAX_BYTES / sizeof(float)];
+    for (int64_t p = 0; p < k; p += kLongest) {
+        run_chain(std::min(kLongest, k - p), a + p * kRows, b + p * columns(), sums);
+        put(sums, local, columns(), p > 0);
+    }
+    const F32 d;
+    for (int i = 0; i < kRows; ++i)
+        for (int64_t j = 0; j < columns(); j += static_cast<int64_t>(hn::Lanes(d))) {
+            float* to = c + i * stride + j;
+            const V32 sum = hn::Load(d, local + i * columns() + j);
+            hn::StoreU(add ? hn::Add(hn::LoadU(d, to), sum) : sum, d, to);
+        }
+}
+
+template <typename T>
+void multiply(const Panel& a, const std::byte* packed_a, const Panel& b, const std::byte* packed_b,
+              const Block& block) noexcept {
+    if (a.k == 0 && !block.accumulate)
+        for (int64_t i = 0; i < block.a_strips * kRows; ++i)
+            std::memset(block.c + i * block.c_stride, 0,
+                        sizeof(float) * static_cast<size_t>(block.b_strips * columns()));
+    for (int64_t kb = 0; kb * kBlock < a.k; ++kb)
+        for (int64_t j = 0; j < block.b_strips; ++j) {  // a strip of B stays in L1, the block of A in L2
+            const auto* strip_b = reinterpret_cast<const float*>(packed_b + b.at(kb, block.b_strip + j));
+            for (int64_t i = 0; i < block.a_strips; ++i)
+                tile<kChain<T>>(a.length(kb), reinterpret_cast<const float*>(packed_a + a.at(kb, block.a_strip + i)),
+                                strip_b, block.c + i * kRows * block.c_stride + j * columns(), block.c_stride,
+                                kb > 0 || block.accumulate);
+        }
+}
+
+// n elements of unit stride, in order.
+template <typename T>
+HWY_INLINE void widen(const T* from, int64_t n, float* to) {
+    int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+    const F32 d;
+    using Half = std::conditional_t<std::is_same_v<T, f16>, hwy::float16_t, hwy::bfloat16_t>;
+    const hn::Rebind<Half, F32> dh;
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+    for (; i + step <= n; i += step)
+        hn::StoreU(hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const Half*>(from + i))), d, to + i);
+#endif
+    for (; i < n; ++i) to[i] = static_cast<float>(to_f64(from[i]));
+}
+
+// Strips as in Panel with groups of one, to[k][row]: a transposition through L1.
+template <typename T, int64_t kStripRows>
+void pack_piece(const Piece& piece) {
+    constexpr int64_t kRun = 64;
+    float* to = reinterpret_cast<float*>(piece.strip) + piece.first_k * kStripRows;
+    const auto* from = static_cast<const T*>(piece.source.data);
+    const int64_t row_stride = piece.source.row_stride, k_stride = piece.source.column_stride;
+    HWY_ALIGN float wide[kStripRows][kRun];
+    if (piece.rows < kStripRows) std::memset(wide, 0, sizeof wide);
+    for (int64_t k = 0; k < piece.k; k += kRun, to += kRun * kStripRows) {
+        const int64_t n = std::min(kRun, piece.k - k);
+        for (int64_t i = 0; i < piece.rows; ++i) {
+            const T* row = from + i * row_stride + k * k_stride;
+            T dense[kRun];
+            if (k_stride != 1)
+                for (int64_t p = 0; p < n; ++p) dense[p] = row[p * k_stride];
+            widen(k_stride == 1 ? row : dense, n, wide[i]);
+        }
+        for (int64_t p = 0; p < n; ++p)
+            for (int64_t i = 0; i < kStripRows; ++i) to[p * kStripRows + i] = wide[i][p];
+    }
+}
+
+// The same where the source has its rows side by side: runs of them are widened together and dealt out to the strips.
+template <typename T, int64_t kStripRows>
+void pack_side_by_side(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) {
+    constexpr int64_t kSide = 192 / kStripRows * kStripRows, kDepth = 8;
+    static_assert(kBlock % kDepth == 0);
+    HWY_ALIGN float wide[kDepth][kSide];
+    for (int64_t row = 0; row < part.rows; row += kSide) {
+        const int64_t rows = std::min(kSide, part.rows - row);
+        if (rows < kSide) std::memset(wide, 0, sizeof wide);
+        for (int64_t k = 0; k < part.k;) {
+            const int64_t at = part.first_k + k, inside = at % kBlock;
+            const int64_t n = std::min({kDepth, kBlock - inside, part.k - k});
+            for (int64_t p = 0; p < n; ++p)
+                widen(static_cast<const T*>(source.data) + row + (k + p) * source.column_stride, rows, wide[p]);
+            for (int64_t i = 0; i < rows; i += kStripRows) {
+                auto* to =
+                    reinterpret_cast<float*>(packed + panel.at(at / kBlock, (part.first_row + row + i) / kStripRows));
+                for (int64_t p = 0; p < n; ++p)
+                    std::memcpy(to + (inside + p) * kStripRows, wide[p] + i, kStripRows * sizeof(float));
+            }
+            k += n;
+        }
+    }
+}
+
+constexpr int64_t kColumns = kVectors * static_cast<int64_t>(hn::MaxLanes(F32()));
+
+template <typename T>
+void pack(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) noexcept {
+    const bool is_a = panel.strip.rows == kRows;
+    if (source.row_stride == 1 && source.column_stride != 1)
+        return is_a ? pack_side_by_side<T, kRows>(panel, packed, part, source)
+                    : pack_side_by_side<T, kColumns>(panel, packed, part, source);
+    each_piece<T>(panel, packed, part, source,
+                  [is_a](const Piece& piece) { is_a ? pack_piece<T, kRows>(piece) : pack_piece<T, kColumns>(piece); });
+}
+
+const Path* path_for(DType dtype) {
+    static const auto make = []<typename T>(T, const char* name) {
+        return Path{name, kDTypeOf<T>, {kRows, 1}, {columns(), 1}, kBlock, sizeof(float), &pack<T>, &multiply<T>};
+    };
+    static const char* const name = hwy::TargetName(HWY_TARGET);
+    static const Path of_f16 = make(f16{}, name), of_bf16 = make(bf16{}, name);
+    return dtype == DType::f16 ? &of_f16 : &of_bf16;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gradus::gemm
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gradus::gemm {
+
+HWY_EXPORT(path_for);
+
+const Path& path_f32(DType dtype, Isa cap) { return *GRADUS_CHOOSE(path_for, cap)(dtype); }
+
+}  // namespace gradus::gemm
+#endif

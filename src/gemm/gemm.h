@@ -1,0 +1,92 @@
+// Products of 16-bit matrices with f32 sums, C[i][j] (+)= Σ_k A[i][k]·B[j][k], on packed operands.
+//
+// A path is one way to multiply: AMX, AVX512-BF16, f32 FMA. Callers pack what they will use often, in the layout that
+// the path wants, multiply blocks of their own choice, and do what they like with C while it is in the cache: that is
+// the place for fusion. Blocks of rows of A and B never change how an element of C is summed; only K does.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/cpu.h"
+#include "base/dtype.h"
+
+namespace gradus::gemm {
+
+// Layout of a packed operand: strips of `rows` rows, in which `group` neighbours in k lie together.
+struct Strip {
+    int64_t rows, group;
+};
+
+// A packed operand: [rows, k] as [k blocks][strips][k of the block / group][strip rows][group], zeros behind the last
+// row and the last k. Of a block everything that a tile needs lies together, however long k is.
+struct Panel {
+    Strip strip{};
+    int64_t rows = 0, k = 0, k_block = 0, item = 0;  // k is a multiple of the group; item: bytes of a packed element
+
+    int64_t strips() const { return (rows + strip.rows - 1) / strip.rows; }
+    int64_t bytes() const { return strips() * strip.rows * k * item; }
+    int64_t length(int64_t block) const { return std::min(k_block, k - block * k_block); }
+    int64_t at(int64_t block, int64_t strip_index) const {
+        return (block * k_block * strips() + strip_index * length(block)) * strip.rows * item;
+    }
+};
+
+// 16-bit elements at data[row · row_stride + column · column_stride].
+struct Matrix {
+    const void* data;
+    int64_t row_stride, column_stride;
+};
+
+// The part of a panel that is packed at once. first_row is a multiple of the strip's rows, first_k of its group; what
+// ends the panel is padded.
+struct Part {
+    int64_t first_row, rows, first_k, k;
+};
+
+// Which strips are multiplied, and where C is: whole tiles, so C has room for strip.rows · strips rows and columns.
+struct Block {
+    int64_t a_strip, a_strips, b_strip, b_strips;
+    float* c;
+    int64_t c_stride;
+    bool accumulate;
+};
+
+struct Path {
+    const char* name;
+    DType dtype;  // of the operands
+    Strip a, b;
+    int64_t k_block;  // a chain of f32 additions is no longer
+    int64_t item;
+
+    // source holds the part alone: its row 0 is first_row, its column 0 first_k.
+    void (*pack)(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) noexcept;
+    void (*multiply)(const Panel& a, const std::byte* packed_a, const Panel& b, const std::byte* packed_b,
+                     const Block& block) noexcept;
+
+    Panel panel_a(int64_t rows, int64_t k) const { return panel(a, rows, k); }
+    Panel panel_b(int64_t rows, int64_t k) const { return panel(b, rows, k); }
+    int64_t k_group() const { return std::max(a.group, b.group); }
+
+  private:
+    // Both operands of a product agree on the padded k.
+    Panel panel(Strip strip, int64_t rows, int64_t k) const {
+        return {strip, rows, (k + k_group() - 1) / k_group() * k_group(), k_block, item};
+    }
+};
+
+// The best path for f16 or bf16 within a cap: AMX, else (bf16 alone) AVX512-BF16, else f32 in the widest vectors.
+const Path& choose(DType dtype, Isa cap);
+
+// The paths one by one, for tests and benchmarks; a path is run only where the CPU has what it needs.
+const Path& path_f32(DType dtype, Isa cap);
+const Path& path_avx512_bf16();
+const Path& path_amx(DType dtype);
+// The same sources over plain loops instead of the instructions: what runs everywhere and tests their layouts.
+const Path& path_avx512_bf16_stand_in();
+const Path& path_amx_stand_in(DType dtype);
+
+constexpr int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+}  // namespace gradus::gemm

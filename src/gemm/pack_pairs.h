@@ -1,0 +1,91 @@
+// Packing for the bf16 instructions: 16-bit elements in groups of k, bf16 as it is, f16 as two planes of bf16.
+#pragma once
+
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+#include "gemm/pack.h"
+
+namespace gradus::gemm {
+// Without linkage: each file compiles it for its own instruction set, and the linker must not mix them.
+namespace {
+
+// to[k / kGroup][row][k % kGroup] from a matrix of 16-bit elements. Whole groups are copied where k has unit stride;
+// where the rows have it, neighbouring rows are read together.
+template <int64_t kRows, int64_t kGroup>
+inline void place(const uint16_t* from, int64_t row_stride, int64_t k_stride, int64_t rows, int64_t k, uint16_t* to) {
+    const int64_t groups = (k + kGroup - 1) / kGroup, whole = k / kGroup;
+    if (rows < kRows || groups > whole)
+        std::memset(to, 0, static_cast<size_t>(groups * kRows * kGroup) * sizeof(uint16_t));
+    if (row_stride == 1 && k_stride != 1) {
+        for (int64_t p = 0; p < k; ++p) {
+            uint16_t* const at = to + p / kGroup * kRows * kGroup + p % kGroup;
+            for (int64_t i = 0; i < rows; ++i) at[i * kGroup] = from[p * k_stride + i];
+        }
+        return;
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+        const uint16_t* const row = from + i * row_stride;
+        for (int64_t group = 0; group < groups; ++group) {
+            uint16_t* const at = to + (group * kRows + i) * kGroup;
+            const int64_t n = std::min(kGroup, k - group * kGroup);
+            if (k_stride == 1 && n == kGroup)
+                std::memcpy(at, row + group * kGroup, kGroup * sizeof(uint16_t));
+            else
+                for (int64_t p = 0; p < n; ++p) at[p] = row[(group * kGroup + p) * k_stride];
+        }
+    }
+}
+
+template <int64_t kRows, int64_t kGroup>
+inline void pack_bf16(const Piece& piece) {
+    place<kRows, kGroup>(static_cast<const uint16_t*>(piece.source.data), piece.source.row_stride,
+                         piece.source.column_stride, piece.rows, piece.k,
+                         reinterpret_cast<uint16_t*>(piece.strip) + piece.first_k * kRows);
+}
+
+// An f16 number is exactly the sum of two bf16 numbers: itself rounded to 8 bits, and a rest of at most 4. Infinities
+// and NaN stay in the first. No branches, so that compilers make vectors of it.
+struct Split {
+    uint16_t high, low;
+};
+inline Split split(uint16_t half) {
+    const uint32_t magnitude = half & 0x7FFFu;
+    const bool special = magnitude >= 0x7C00u;
+    // f16's bits moved up are an f32 whose exponent is 112 too small; the product with 2^112 is exact, subnormals
+    // included
+    const float value = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+    const uint32_t bits = special ? 0x7F800000u | (magnitude & 0x3FFu) << 13 : std::bit_cast<uint32_t>(value);
+    const uint32_t high = special ? bits : (bits + 0x7FFFu + (bits >> 16 & 1u)) & 0xFFFF0000u;
+    const float rest = special ? 0.0f : value - std::bit_cast<float>(high);
+    const uint32_t sign = (half & 0x8000u) << 16;
+    return {static_cast<uint16_t>((high | sign) >> 16),
+            static_cast<uint16_t>((std::bit_cast<uint32_t>(rest) ^ sign) >> 16)};
+}
+
+// Two planes a strip: all firsts, then all seconds.
+template <int64_t kRows, int64_t kGroup>
+inline void pack_split(const Piece& piece) {
+    constexpr int64_t kRun = 128;
+    static_assert(kRun % kGroup == 0);
+    uint16_t high[kRows * kRun], low[kRows * kRun];
+    auto* const first = reinterpret_cast<uint16_t*>(piece.strip) + piece.first_k * kRows;
+    uint16_t* const second = first + piece.length * kRows;
+    const auto* from = static_cast<const uint16_t*>(piece.source.data);
+    for (int64_t k = 0; k < piece.k; k += kRun) {
+        const int64_t n = std::min(kRun, piece.k - k);
+        for (int64_t i = 0; i < piece.rows; ++i) {
+            const uint16_t* const row = from + i * piece.source.row_stride + k * piece.source.column_stride;
+            for (int64_t p = 0; p < n; ++p) {
+                const Split parts = split(row[p * piece.source.column_stride]);
+                high[i * kRun + p] = parts.high, low[i * kRun + p] = parts.low;
+            }
+        }
+        place<kRows, kGroup>(high, kRun, 1, piece.rows, n, first + k * kRows);
+        place<kRows, kGroup>(low, kRun, 1, piece.rows, n, second + k * kRows);
+    }
+}
+
+}  // namespace
+}  // namespace gradus::gemm

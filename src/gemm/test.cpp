@@ -1,0 +1,234 @@
+// Every path against the product in f64: sizes around every tile, all strides, all tails.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "gemm/gemm.h"
+
+namespace gradus::gemm {
+namespace {
+
+constexpr double kU = 0x1p-24;
+
+struct NamedPath {
+    std::string name;
+    const Path* path;
+};
+
+// What this CPU can run, and the stand-ins of what it cannot.
+std::vector<NamedPath> paths() {
+    std::vector<NamedPath> all;
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+        const std::string type = dtype == DType::bf16 ? " bf16" : " f16";
+        for (const Isa isa : cpu_isas())
+            if (isa <= Isa::avx512) all.push_back({isa_name(isa) + type, &path_f32(dtype, isa)});
+#if defined(__x86_64__)
+        if (dtype == DType::bf16) all.push_back({"avx512_bf16 stand-in", &path_avx512_bf16_stand_in()});
+        if (dtype == DType::bf16 && cpu_has(Isa::avx512_bf16)) all.push_back({"avx512_bf16", &path_avx512_bf16()});
+        all.push_back({"amx stand-in" + type, &path_amx_stand_in(dtype)});
+        if (cpu_has(Isa::amx)) all.push_back({"amx" + type, &path_amx(dtype)});
+#endif
+    }
+    return all;
+}
+
+// Memory with a known pattern behind its end, aligned as a workspace is.
+struct Memory {
+    explicit Memory(int64_t bytes) : size(bytes), data(static_cast<std::byte*>(std::aligned_alloc(64, room(bytes)))) {
+        std::fill(data.get(), data.get() + room(bytes), std::byte{0xA5});
+    }
+    static size_t room(int64_t bytes) { return static_cast<size_t>(bytes + 127) / 64 * 64; }
+    bool intact() const {
+        return std::all_of(data.get() + size, data.get() + room(size),
+                           [](std::byte b) { return b == std::byte{0xA5}; });
+    }
+    struct Free {
+        void operator()(std::byte* p) const { std::free(p); }
+    };
+    int64_t size;
+    std::unique_ptr<std::byte, Free> data;
+};
+
+// A matrix in 16 bits with strides, and its values.
+struct Values {
+    int64_t rows, columns, row_stride, column_stride;
+    std::vector<uint16_t> bits;
+    std::vector<double> value;
+
+    template <typename F>
+    Values(DType dtype, int64_t m, int64_t n, bool transposed, int64_t step, F f)
+        : rows(m),
+          columns(n),
+          row_stride(transposed ? step : n * step),
+          column_stride(transposed ? m * step : step),
+          bits(static_cast<size_t>(m * n * step + 1), 0x7FC1),
+          value(static_cast<size_t>(m * n)) {
+        for (int64_t i = 0; i < m; ++i)
+            for (int64_t j = 0; j < n; ++j) {
+                auto& to = bits[static_cast<size_t>(i * row_stride + j * column_stride)];
+                if (dtype == DType::f16) {
+                    const f16 x = from_f64<f16>(f());
+                    to = x.bits, value[static_cast<size_t>(i * n + j)] = to_f64(x);
+                } else {
+                    const bf16 x = from_f64<bf16>(f());
+                    to = x.bits, value[static_cast<size_t>(i * n + j)] = to_f64(x);
+                }
+            }
+    }
+    double at(int64_t i, int64_t j) const { return value[static_cast<size_t>(i * columns + j)]; }
+    Matrix matrix(int64_t i = 0, int64_t j = 0) const {
+        return {bits.data() + i * row_stride + j * column_stride, row_stride, column_stride};
+    }
+};
+
+struct Packed {
+    Packed(const Path& path, bool is_a, const Values& v)
+        : panel(is_a ? path.panel_a(v.rows, v.columns) : path.panel_b(v.rows, v.columns)), memory(panel.bytes()) {}
+    Panel panel;
+    Memory memory;
+};
+
+// Packs in parts, as callers with tiles of their own do.
+void pack(const Path& path, Packed& packed, const Values& v, int64_t row_part, int64_t k_part) {
+    for (int64_t i = 0; i < v.rows; i += row_part)
+        for (int64_t k = 0; k < v.columns; k += k_part)
+            path.pack(packed.panel, packed.memory.data.get(),
+                      {i, std::min(row_part, v.rows - i), k, std::min(k_part, v.columns - k)}, v.matrix(i, k));
+    EXPECT_TRUE(packed.memory.intact()) << "packing wrote behind the panel";
+}
+
+std::vector<float> product(const Path& path, const Values& a, const Values& b, bool accumulate = false,
+                           int64_t row_part = 96, int64_t k_part = 192) {
+    Packed pa(path, true, a), pb(path, false, b);
+    pack(path, pa, a, row_part, k_part);
+    pack(path, pb, b, row_part * 2, k_part);
+    const int64_t m = pa.panel.strips() * path.a.rows, n = pb.panel.strips() * path.b.rows, stride = n + 3;
+    std::vector<float> c(static_cast<size_t>(m * stride), accumulate ? 1.0f : std::nanf(""));
+    // in two blocks where there is more than one strip
+    const int64_t first_a = (pa.panel.strips() + 1) / 2, first_b = (pb.panel.strips() + 1) / 2;
+    for (const auto& [sa, na] : {std::pair<int64_t, int64_t>{0, first_a}, {first_a, pa.panel.strips() - first_a}})
+        for (const auto& [sb, nb] : {std::pair<int64_t, int64_t>{0, first_b}, {first_b, pb.panel.strips() - first_b}})
+            if (na > 0 && nb > 0)
+                path.multiply(
+                    pa.panel, pa.memory.data.get(), pb.panel, pb.memory.data.get(),
+                    {sa, na, sb, nb, c.data() + sa * path.a.rows * stride + sb * path.b.rows, stride, accumulate});
+    std::vector<float> result(static_cast<size_t>(a.rows * b.rows));
+    for (int64_t i = 0; i < a.rows; ++i)
+        for (int64_t j = 0; j < b.rows; ++j)
+            result[static_cast<size_t>(i * b.rows + j)] = c[static_cast<size_t>(i * stride + j)];
+    return result;
+}
+
+// docs/numerics.md: (8 + log2 n)·2^-24·Σ|terms|.
+void expect_product(const std::vector<float>& got, const Values& a, const Values& b, double start = 0) {
+    for (int64_t i = 0; i < a.rows; ++i)
+        for (int64_t j = 0; j < b.rows; ++j) {
+            double want = start, sum = std::fabs(start);
+            for (int64_t k = 0; k < a.columns; ++k) {
+                want += a.at(i, k) * b.at(j, k);
+                sum += std::fabs(a.at(i, k) * b.at(j, k));
+            }
+            const double n = static_cast<double>(std::max<int64_t>(a.columns, 1));
+            ASSERT_NEAR(got[static_cast<size_t>(i * b.rows + j)], want, (8 + std::log2(n)) * kU * sum + 1e-38)
+                << i << " " << j;
+        }
+}
+
+TEST(Gemm, Tails) {
+    std::mt19937_64 engine(1);
+    std::normal_distribution<double> normal;
+    const auto f = [&] { return normal(engine); };
+    for (const NamedPath& p : paths())
+        for (const int64_t m : {1, 5, 6, 7, 15, 16, 17, 33})
+            for (const int64_t n : {1, 2, 15, 16, 17, 31, 33, 64, 65})
+                for (const int64_t k : {0, 1, 2, 3, 31, 32, 33, 63, 65, 255, 256, 257}) {
+                    SCOPED_TRACE(p.name + " " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k));
+                    if (k > 64 && m > 7 && n > 17 && (m + n + k) % 3 != 0) continue;
+                    const Values a(p.path->dtype, m, k, false, 1, f), b(p.path->dtype, n, k, false, 1, f);
+                    expect_product(product(*p.path, a, b), a, b);
+                    if (HasFatalFailure()) return;
+                }
+}
+
+TEST(Gemm, Strides) {
+    std::mt19937_64 engine(2);
+    std::normal_distribution<double> normal;
+    const auto f = [&] { return normal(engine); };
+    for (const NamedPath& p : paths())
+        for (const bool ta : {false, true})
+            for (const bool tb : {false, true})
+                for (const int64_t step : {1, 3})
+                    for (const auto& [m, n, k] :
+                         {std::tuple<int64_t, int64_t, int64_t>{97, 193, 577}, {200, 50, 390}}) {
+                        SCOPED_TRACE(p.name + (ta ? " aT" : " a") + (tb ? " bT" : " b") + std::to_string(step));
+                        const Values a(p.path->dtype, m, k, ta, step, f), b(p.path->dtype, n, k, tb, step, f);
+                        expect_product(product(*p.path, a, b), a, b);
+                        if (HasFatalFailure()) return;
+                    }
+}
+
+// What is already in C is added to, and the sum of a row depends on nothing but k.
+TEST(Gemm, Accumulates) {
+    std::mt19937_64 engine(3);
+    std::normal_distribution<double> normal;
+    const auto f = [&] { return normal(engine); };
+    for (const NamedPath& p : paths()) {
+        const Values a(p.path->dtype, 40, 300, false, 1, f), b(p.path->dtype, 70, 300, false, 1, f);
+        SCOPED_TRACE(p.name);
+        expect_product(product(*p.path, a, b, true), a, b, 1);
+        const std::vector<float> whole = product(*p.path, a, b);
+        Values row = a;
+        row.rows = 1;
+        EXPECT_TRUE(std::equal(whole.begin(), whole.begin() + 70, product(*p.path, row, b).begin()));
+    }
+}
+
+// Equal terms are the worst case of a chain: every addition errs the same way.
+TEST(Gemm, EqualTerms) {
+    std::mt19937_64 engine(4);
+    std::normal_distribution<double> normal;
+    for (const NamedPath& p : paths()) {
+        if (p.name.find("amx") != std::string::npos) continue;  // its chains are the tile's: 512, random data only
+        for (int round = 0; round < 50; ++round) {
+            const double x = normal(engine), y = normal(engine);
+            const Values a(p.path->dtype, 1, 4096, false, 1, [=] { return x; });
+            const Values b(p.path->dtype, 1, 4096, false, 1, [=] { return y; });
+            SCOPED_TRACE(p.name);
+            expect_product(product(*p.path, a, b), a, b);
+        }
+    }
+}
+
+// f16 numbers are exactly two bf16 ones, subnormals and the largest included; infinities and NaN stay.
+TEST(Gemm, SpecialValues) {
+    for (const NamedPath& p : paths()) {
+        const bool half = p.path->dtype == DType::f16;
+        SCOPED_TRACE(p.name);
+        const std::vector<double> values = {0x1p-24, 0x1.ffcp-15, 65504, 1.0009765625, -0.33325195312, 0};
+        size_t next = 0;
+        const Values a(p.path->dtype, 6, 1, false, 1, [&] { return values[next++]; });
+        const Values b(p.path->dtype, 1, 1, false, 1, [] { return 1.0; });
+        const std::vector<float> got = product(*p.path, a, b);
+        for (int64_t i = 0; i < (half ? 6 : 5); ++i) EXPECT_EQ(got[static_cast<size_t>(i)], a.at(i, 0)) << i;
+        for (const double special : {HUGE_VAL, -HUGE_VAL, std::nan("")}) {
+            int64_t n = 0;
+            const Values x(p.path->dtype, 20, 70, false, 1, [&] { return n++ == 75 ? special : 1.0; });
+            const Values y(p.path->dtype, 3, 70, false, 1, [] { return 2.0; });
+            const std::vector<float> c = product(*p.path, x, y);
+            for (int64_t i = 0; i < 60; ++i) {
+                if (i / 3 != 1)
+                    EXPECT_EQ(c[static_cast<size_t>(i)], 140) << i;
+                else if (std::isnan(special))
+                    EXPECT_TRUE(std::isnan(c[static_cast<size_t>(i)]));
+                else
+                    EXPECT_EQ(c[static_cast<size_t>(i)], special);
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace gradus::gemm

@@ -1,0 +1,113 @@
+#include "ops/fused_linear_cross_entropy/kernel.h"
+
+#include <cmath>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/fused_linear_cross_entropy/kernel.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "simd/dispatch.h"
+#include "simd/math-inl.h"
+#include "simd/order-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gradus::fused_linear_cross_entropy {
+namespace HWY_NAMESPACE {
+using namespace gradus::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
+
+// Lanes behind a tail do not count: `rest` instead.
+HWY_INLINE Pair behind(Full, Pair v, float) { return v; }
+HWY_INLINE Pair behind(Part part, Pair v, float rest) {
+    HWY_ALIGN float whole[2 * HWY_MAX_BYTES / sizeof(float)];
+    store_pair(whole, v);
+    for (int64_t i = part.count; i < static_cast<int64_t>(pair_lanes()); ++i) whole[i] = rest;
+    return load_pair(whole);
+}
+
+// A row is at most kWords long: chains of a few dozen additions. A logit that is NaN makes the sum NaN; only then is
+// the row searched for it, because Max drops it.
+void stats_row(const float* logits, int64_t n, float* max, float* sum) noexcept {
+    const float lowest = -std::numeric_limits<float>::infinity();
+    Pair top = set_pair(lowest);
+    each_pair(n, [&](int64_t i, auto part) HWY_ATTR {
+        const Pair x = behind(part, load(logits + i, part), lowest);
+        top = {hn::Max(top.first, x.first), hn::Max(top.second, x.second)};
+    });
+    const float largest = hn::GetLane(hn::MaxOfLanes(F32(), hn::Max(top.first, top.second)));
+    Pair total = set_pair(0.0f);
+    each_pair(n, [&](int64_t i, auto part)
+                     HWY_ATTR { total = total + behind(part, exp(load(logits + i, part) - set_pair(largest)), 0.0f); });
+    *max = largest;
+    *sum = hn::GetLane(hn::SumOfLanes(F32(), hn::Add(total.first, total.second)));
+    if (!std::isnan(*sum)) return;
+    if (largest == lowest) *sum = 0;  // −inf − −inf: nothing, if another block has a larger one
+    for (int64_t i = 0; i < n; ++i)
+        if (std::isnan(logits[i])) *max = *sum = logits[i];
+}
+
+// g of a row; `softmax` makes p of what is loaded. The hit is computed like all others, alone.
+template <typename T, typename Softmax>
+HWY_INLINE void gradient_rows(const float* from, int64_t n, const Token& token, T* g, const Softmax& softmax) {
+    const Pair grad = set_pair(token.grad);
+    each_pair(n,
+              [&](int64_t i, auto part) HWY_ATTR { store_ordered(g + i, part, softmax(load(from + i, part)) * grad); });
+    if (token.hit < 0 || token.hit >= n) return;
+    store_ordered(g + token.hit, Part{1}, (softmax(set_pair(from[token.hit])) - set_pair(1.0f)) * grad);
+}
+
+template <typename T>
+void gradient_row(const float* logits, int64_t n, const Token& token, void* g) noexcept {
+    const Pair max = set_pair(token.max), sum = set_pair(token.sum);
+    gradient_rows(logits, n, token, static_cast<T*>(g), [&](Pair x) HWY_ATTR { return exp(x - max) / sum; });
+}
+
+template <typename T>
+void gradient_given_row(const float* softmax, int64_t n, const Token& token, void* g) noexcept {
+    gradient_rows(softmax, n, token, static_cast<T*>(g), [](Pair p) HWY_ATTR { return p; });
+}
+
+template <typename T>
+void round_row(const float* values, int64_t n, void* to) noexcept {
+    each_pair(n, [&](int64_t i, auto part)
+                     HWY_ATTR { store_ordered(static_cast<T*>(to) + i, part, load(values + i, part)); });
+}
+
+void add_row(float* to, const float* from, int64_t n) noexcept {
+    each_pair(n,
+              [&](int64_t i, auto part) HWY_ATTR { store(to + i, part, load(to + i, part) + load(from + i, part)); });
+}
+
+template <typename T>
+void softmax_row(const void* logits, int64_t n, float max, float sum, float* softmax) noexcept {
+    const auto* from = static_cast<const T*>(logits);
+    each_pair(n, [&](int64_t i, auto part) HWY_ATTR {
+        store_ordered(softmax + i, part, exp(load_ordered(from + i, part) - set_pair(max)) / set_pair(sum));
+    });
+}
+
+RowFunctions rows_for(DType dtype) {
+    if (dtype == DType::f16)
+        return {&stats_row, &gradient_row<f16>, &gradient_given_row<f16>, &round_row<f16>, &add_row};
+    return {&stats_row, &gradient_row<bf16>, &gradient_given_row<bf16>, &round_row<bf16>, &add_row};
+}
+SoftmaxRow softmax_for(DType dtype) {
+    return visit_float(dtype, []<typename T>(T) -> SoftmaxRow { return &softmax_row<T>; });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gradus::fused_linear_cross_entropy
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gradus::fused_linear_cross_entropy {
+
+HWY_EXPORT(rows_for);
+HWY_EXPORT(softmax_for);
+
+RowFunctions choose_rows(DType dtype, Isa cap) { return GRADUS_CHOOSE(rows_for, cap)(dtype); }
+SoftmaxRow choose_softmax(DType dtype, Isa cap) { return GRADUS_CHOOSE(softmax_for, cap)(dtype); }
+
+}  // namespace gradus::fused_linear_cross_entropy
+#endif

@@ -1,0 +1,112 @@
+// The loss: elementwise, and the one of the three operators that is no product.
+#include "ops/fused_linear_cross_entropy/plan.h"
+
+#include <cmath>
+
+#include "base/copy.h"
+#include "ops/fused_linear_cross_entropy/golden.h"
+#include "ops/fused_linear_cross_entropy/kernel.h"
+#include "runtime/parallel.h"
+
+namespace gradus::fused_linear_cross_entropy {
+namespace {
+
+constexpr int64_t kPiece = 1024;          // elements of a row that are made dense at a time
+constexpr int64_t kTileElements = 32768;  // of a block of rows
+
+struct Plan {
+    Grid max, sum, predicted, loss, logits, softmax;
+    int64_t tokens, words, rows, columns;  // rows and columns of a tile
+    int slots;
+    DType dtype;        // of the logits
+    SoftmaxRow kernel;  // null: golden
+    bool golden;
+
+    int64_t column_tiles() const { return std::max<int64_t>(1, (words + columns - 1) / columns); }
+};
+
+void golden_softmax(const Plan& plan, std::byte* const* address, int64_t i, int64_t begin, int64_t end) noexcept {
+    const double max = plan.max.f32(address, i), sum = plan.sum.f32(address, i);
+    for (int64_t j = begin; j < end; ++j) {
+        const double logit = golden_element(plan.dtype, plan.logits.at(address, i, j));
+        golden_store(DType::f32, plan.softmax.at(address, i, j), std::exp(logit - max) / sum);
+    }
+}
+
+void fast_softmax(const Plan& plan, std::byte* const* address, int64_t i, int64_t begin, int64_t end) noexcept {
+    alignas(64) std::byte dense[kPiece * 4];
+    alignas(64) float result[kPiece];
+    const float max = plan.max.f32(address, i), sum = plan.sum.f32(address, i);
+    for (int64_t j = begin; j < end; j += kPiece) {
+        const int64_t n = std::min(kPiece, end - j);
+        const std::byte* from = plan.logits.at(address, i, j);
+        if (plan.logits.column != 1) gather(dense, from, plan.logits.column, n, plan.logits.item);
+        std::byte* to = plan.softmax.at(address, i, j);
+        const bool direct = plan.softmax.column == 1;
+        plan.kernel(plan.logits.column == 1 ? from : dense, n, max, sum,
+                    direct ? reinterpret_cast<float*>(to) : result);
+        if (!direct) scatter(to, plan.softmax.column, reinterpret_cast<const std::byte*>(result), n, sizeof(float));
+    }
+}
+
+void run(const Plan& plan, std::byte* const* address, std::byte*) noexcept {
+    const int64_t column_tiles = plan.column_tiles();
+    const int64_t tiles = (plan.tokens + plan.rows - 1) / plan.rows * column_tiles;
+    parallel_for(tiles, plan.slots, [&](int64_t tile, int) {
+        const int64_t first = tile / column_tiles * plan.rows, begin = tile % column_tiles * plan.columns;
+        for (int64_t i = first; i < std::min(first + plan.rows, plan.tokens); ++i) {
+            if (begin == 0) {  // log in f64: one rounding where it cancels with predicted
+                const double sum = plan.sum.f32(address, i), predicted = plan.predicted.f32(address, i);
+                plan.loss.put(address, i, static_cast<float>(std::log(sum) - predicted));
+            }
+            const int64_t end = std::min(begin + plan.columns, plan.words);
+            if (plan.golden)
+                golden_softmax(plan, address, i, begin, end);
+            else
+                fast_softmax(plan, address, i, begin, end);
+        }
+    });
+}
+
+}  // namespace
+
+int64_t effort_of(double bytes, double operations, bool golden) {
+    return static_cast<int64_t>(std::min(1e18, (bytes + operations / 16) * (golden ? 16 : 1)));
+}
+
+Planned plan_loss(const Call& call) {
+    using namespace loss;
+    Planned result;
+    const int64_t tokens = call.view(kMax).of(0);
+    if (tokens == 0) return result;
+    const bool golden = call.config.precision == Precision::golden, with_softmax = call.given(kLogits);
+    Plan plan{.max = {kMax, call.view(kMax)},
+              .sum = {kSum, call.view(kSum)},
+              .predicted = {kPredicted, call.view(kPredicted)},
+              .loss = {kLoss, call.view(kLoss)},
+              .logits = {},
+              .softmax = {},
+              .tokens = tokens,
+              .words = 0,
+              .rows = 0,
+              .columns = kTileElements,
+              .slots = call.config.num_threads,
+              .dtype = DType::f32,
+              .kernel = nullptr,
+              .golden = golden};
+    if (with_softmax) {
+        plan.logits = {kLogits, call.view(kLogits)};
+        plan.softmax = {kSoftmax, call.view(kSoftmax)};
+        plan.words = call.view(kLogits).of(1);
+        plan.dtype = call.view(kLogits).dtype;
+        plan.kernel = choose_softmax(plan.dtype, call.config.max_isa);
+    }
+    plan.rows = std::max<int64_t>(1, kTileElements / std::max<int64_t>(plan.words, 16));
+    const double elements = static_cast<double>(tokens) * static_cast<double>(plan.words);
+    result.bytes = effort_of(16.0 * static_cast<double>(tokens) + 8 * elements, 32 * elements, golden);
+    result.path = golden ? "golden" : isa_name(std::min(call.config.max_isa, Isa::avx512));
+    result.work = work_of(plan, &run);
+    return result;
+}
+
+}  // namespace gradus::fused_linear_cross_entropy

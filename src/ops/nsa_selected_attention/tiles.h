@@ -1,0 +1,72 @@
+// What both operators do with gemm/: blocks of keys packed once for all rows that choose them, and sums over many products.
+#pragma once
+
+#include "base/copy.h"
+#include "base/scratch.h"
+#include "gemm/gemm.h"
+#include "ops/nsa_selected_attention/blocks.h"
+#include "ops/nsa_selected_attention/kernel.h"
+
+namespace gradus::nsa_selected_attention {
+
+inline constexpr int64_t kRowsAtOnce = 8;  // rows of a parallel block
+inline constexpr int64_t kFold = 8;        // products that are added up in f32 before they go to the f64 total
+
+// Rows i of a head: [rows, columns], and the same with columns as rows.
+inline gemm::Matrix rows_of(const Cube& cube, std::byte* const* address, int64_t row, int64_t head) {
+    return {cube.at(address, row, head), cube.row, cube.column};
+}
+// Heads of one row: [heads, columns].
+inline gemm::Matrix heads_of(const Cube& cube, std::byte* const* address, int64_t row, int64_t head) {
+    return {cube.at(address, row, head), cube.head, cube.column};
+}
+inline gemm::Matrix transposed(const gemm::Matrix& m) { return {m.data, m.column_stride, m.row_stride}; }
+
+// Packs a whole matrix into a panel.
+inline void pack_all(const gemm::Path& path, const gemm::Panel& panel, std::byte* to, int64_t k, const gemm::Matrix& from) {
+    path.pack(panel, to, {0, panel.rows, 0, k}, from);
+}
+
+// The whole product of two panels, of B the first `columns` rows.
+inline void multiply(const gemm::Path& path, const gemm::Panel& a, const std::byte* packed_a, const gemm::Panel& b,
+                     const std::byte* packed_b, int64_t columns, float* c, int64_t stride, bool accumulate) {
+    path.multiply(a, packed_a, b, packed_b,
+                  {0, a.strips(), 0, (columns + b.strip.rows - 1) / b.strip.rows, c, stride, accumulate});
+}
+
+// A sum of products, [rows, columns]: f32 for kFold of them, then f64, so that no chain gets long.
+struct Total {
+    float* c;
+    double* total;
+    int64_t rows, columns, stride;  // stride of c; total is dense
+    int64_t pending = 0;
+
+    void clear() {
+        pending = 0;
+        std::fill(total, total + rows * columns, 0.0);
+    }
+    bool accumulate() const { return pending > 0; }  // what the next product is to do with c
+    void added(const RowFunctions& f) {
+        if (++pending == kFold) fold(f);
+    }
+    void fold(const RowFunctions& f) {
+        if (pending > 0) add_rows(f, c, stride, rows);
+        pending = 0;
+    }
+    void add_rows(const RowFunctions& f, const float* from, int64_t from_stride, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) f.add(total + i * columns, from + i * from_stride, columns);
+    }
+};
+
+// n elements of a row into the result's view; line: n elements of scratch.
+inline void put_row(const RowFunctions& f, const double* total, int64_t n, double factor, std::byte* to, int64_t step,
+                    std::byte* line) {
+    if (step == 1 || n == 1) return f.finish(total, n, factor, to);
+    f.finish(total, n, factor, line);
+    scatter(to, step, line, n, 2);
+}
+inline void put_zeros(std::byte* to, int64_t n, int64_t step) {
+    for (int64_t i = 0; i < n; ++i) *reinterpret_cast<uint16_t*>(to + i * step * 2) = 0;
+}
+
+}  // namespace gradus::nsa_selected_attention
