@@ -23,7 +23,8 @@ struct Strip {
 // row and the last k. Of a block everything that a tile needs lies together, however long k is.
 struct Panel {
     Strip strip{};
-    int64_t rows = 0, k = 0, k_block = 0, item = 0;  // k is a multiple of the group; item: bytes of a packed element
+    int64_t rows = 0, k = 0, k_unit = 0;  // k is padded to a multiple of the unit, which both operands have
+    int64_t k_block = 0, item = 0;        // item: bytes of a packed element
 
     int64_t strips() const { return (rows + strip.rows - 1) / strip.rows; }
     int64_t bytes() const { return strips() * strip.rows * k * item; }
@@ -39,8 +40,8 @@ struct Matrix {
     int64_t row_stride, column_stride;
 };
 
-// The part of a panel that is packed at once. first_row is a multiple of the strip's rows, first_k of its group; what
-// ends the panel is padded.
+// The part of a panel that is packed at once. first_row is a multiple of the strip's rows, first_k of the panel's unit
+// of k; what ends the panel is padded.
 struct Part {
     int64_t first_row, rows, first_k, k;
 };
@@ -72,7 +73,7 @@ struct Path {
   private:
     // Both operands of a product agree on the padded k.
     Panel panel(Strip strip, int64_t rows, int64_t k) const {
-        return {strip, rows, (k + k_group() - 1) / k_group() * k_group(), k_block, item};
+        return {strip, rows, (k + k_group() - 1) / k_group() * k_group(), k_group(), k_block, item};
     }
 };
 

@@ -9,7 +9,8 @@ namespace gradus::gemm {
 struct Piece {
     std::byte* strip;         // of this k block
     int64_t first_k, length;  // where the run begins, and how long the strip is
-    int64_t rows, k;          // of the source; the rest of the strip and of the last group is zeros
+    int64_t rows, k;          // of the source
+    int64_t padded;           // k with the zeros that end the panel
     Matrix source;
 };
 
@@ -17,6 +18,7 @@ struct Piece {
 template <typename T, typename F>
 inline void each_piece(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source, const F& f) {
     const int64_t last_k = part.first_k + part.k;
+    const int64_t padded_k = (last_k + panel.k_unit - 1) / panel.k_unit * panel.k_unit;
     for (int64_t row = 0; row < part.rows; row += panel.strip.rows) {
         const int64_t strip = (part.first_row + row) / panel.strip.rows;
         for (int64_t k = part.first_k; k < last_k;) {
@@ -29,6 +31,7 @@ inline void each_piece(const Panel& panel, std::byte* packed, const Part& part, 
                     panel.length(block),
                     std::min(panel.strip.rows, part.rows - row),
                     run,
+                    k + run == last_k ? padded_k - k : run,
                     {from, source.row_stride, source.column_stride}});
             k += run;
         }

@@ -14,10 +14,10 @@ namespace {
 // to[k / kGroup][row][k % kGroup] from a matrix of 16-bit elements. Whole groups are copied where k has unit stride;
 // where the rows have it, neighbouring rows are read together.
 template <int64_t kRows, int64_t kGroup>
-inline void place(const uint16_t* from, int64_t row_stride, int64_t k_stride, int64_t rows, int64_t k, uint16_t* to) {
-    const int64_t groups = (k + kGroup - 1) / kGroup, whole = k / kGroup;
-    if (rows < kRows || groups > whole)
-        std::memset(to, 0, static_cast<size_t>(groups * kRows * kGroup) * sizeof(uint16_t));
+inline void place(const uint16_t* from, int64_t row_stride, int64_t k_stride, int64_t rows, int64_t k, int64_t padded,
+                  uint16_t* to) {
+    const int64_t groups = (k + kGroup - 1) / kGroup;
+    if (rows < kRows || padded > k) std::memset(to, 0, static_cast<size_t>(padded * kRows) * sizeof(uint16_t));
     if (row_stride == 1 && k_stride != 1) {
         for (int64_t p = 0; p < k; ++p) {
             uint16_t* const at = to + p / kGroup * kRows * kGroup + p % kGroup;
@@ -41,7 +41,7 @@ inline void place(const uint16_t* from, int64_t row_stride, int64_t k_stride, in
 template <int64_t kRows, int64_t kGroup>
 inline void pack_bf16(const Piece& piece) {
     place<kRows, kGroup>(static_cast<const uint16_t*>(piece.source.data), piece.source.row_stride,
-                         piece.source.column_stride, piece.rows, piece.k,
+                         piece.source.column_stride, piece.rows, piece.k, piece.padded,
                          reinterpret_cast<uint16_t*>(piece.strip) + piece.first_k * kRows);
 }
 
@@ -82,8 +82,9 @@ inline void pack_split(const Piece& piece) {
                 high[i * kRun + p] = parts.high, low[i * kRun + p] = parts.low;
             }
         }
-        place<kRows, kGroup>(high, kRun, 1, piece.rows, n, first + k * kRows);
-        place<kRows, kGroup>(low, kRun, 1, piece.rows, n, second + k * kRows);
+        const int64_t padded = k + n == piece.k ? piece.padded - k : n;
+        place<kRows, kGroup>(high, kRun, 1, piece.rows, n, padded, first + k * kRows);
+        place<kRows, kGroup>(low, kRun, 1, piece.rows, n, padded, second + k * kRows);
     }
 }
 

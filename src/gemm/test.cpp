@@ -35,15 +35,15 @@ std::vector<NamedPath> paths() {
     return all;
 }
 
-// Memory with a known pattern behind its end, aligned as a workspace is.
+// Memory full of NaN, with some of it behind its end, aligned as a workspace is.
 struct Memory {
     explicit Memory(int64_t bytes) : size(bytes), data(static_cast<std::byte*>(std::aligned_alloc(64, room(bytes)))) {
-        std::fill(data.get(), data.get() + room(bytes), std::byte{0xA5});
+        std::fill(data.get(), data.get() + room(bytes), std::byte{0xFF});
     }
     static size_t room(int64_t bytes) { return static_cast<size_t>(bytes + 127) / 64 * 64; }
     bool intact() const {
         return std::all_of(data.get() + size, data.get() + room(size),
-                           [](std::byte b) { return b == std::byte{0xA5}; });
+                           [](std::byte b) { return b == std::byte{0xFF}; });
     }
     struct Free {
         void operator()(std::byte* p) const { std::free(p); }

@@ -271,7 +271,7 @@ void book(Plan& plan, Scratch& scratch) {
     plan.input_sums = scratch.book<float>(rows * plan.c_stride);
     if (e.panels() > kGroup) plan.input_total = scratch.book<float>(rows * plan.c_stride);
     const int64_t words = plan.chunks_outside ? e.words : e.panel;
-    if (e.chunks() > 1) plan.weight_sums = scratch.book<float>((words + path.a.rows) * plan.c_stride);
+    if (e.chunks() > 1) plan.weight_sums = scratch.book<float>(gemm::round_up(words, path.a.rows) * plan.c_stride);
     plan.tile = scratch.book<float>(kTokens * kWords, plan.slots);
     plan.half_tile = scratch.book<std::byte>(kTokens * kWords * 2, plan.slots);
 }
