@@ -34,7 +34,7 @@ cann=("-I$prefix/include" "-L$prefix/lib64" -lascendcl -lnnopbase -lopapi)
 run "${cxx[@]}" "$root/examples/swi_glu.cpp" "${cann[@]}" -o "$work/hand/swi_glu"
 run "${c[@]}" "$root/examples/by_name.c" "${cann[@]}" -o "$work/hand/by_name"
 run "${c[@]}" "$root/examples/dlopen.c" "-I$prefix/include" -ldl -lm -o "$work/hand/dlopen"
-for example in swi_glu nsa_selected_attention by_name dlopen; do
+for example in swi_glu by_name dlopen; do
     run bash -c '. "$1/set_env.sh"; exec "$2"' - "$prefix" "$work/hand/$example"
 done
 run bash -c '. "$1/set_env.sh"; [ "$ASCEND_HOME_PATH" = "$1" ]' - "$prefix"
@@ -47,6 +47,7 @@ run cmake -G Ninja -S "$root/examples" -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$pr
     "-DCMAKE_C_FLAGS=${flags[*]}" "-DCMAKE_CXX_FLAGS=${flags[*]}"
 run cmake --build "$work/cmake"
 run "$work/cmake/swi_glu"
+run "$work/cmake/nsa_selected_attention"
 run "$work/cmake/by_name"
 run env "LD_LIBRARY_PATH=$prefix/lib64" "$work/cmake/dlopen"
 

@@ -206,6 +206,22 @@ TEST(NsaSelectedAttention, Executors) {
     });
 }
 
+// Statistics of another function than the gradient's are told once, to those who listen.
+TEST(NsaSelectedAttentionGrad, WarnsOnceWhenProbabilitiesDoNotAddUp) {
+    Problem p = problem({.query_lengths = {33}, .mask = false});
+    const auto lines = [&p](int64_t mode) {
+        const Option log("log", "error");
+        p.s.mode = mode;
+        ::testing::internal::CaptureStderr();
+        p.grad().run();
+        return ::testing::internal::GetCapturedStderr();
+    };
+    p.take(p.forward().run());  // all keys: no mask
+    EXPECT_EQ(lines(0), "");
+    EXPECT_NE(lines(2).find("do not add up to 1"), std::string::npos);
+    EXPECT_EQ(lines(2), "");
+}
+
 // A tensor that has a shape and no memory: phase one asks for no more.
 struct Bare {
     Bare(aclDataType t, const Shape& s)
