@@ -1,5 +1,5 @@
-// Attention over selected blocks and its gradient, as a program for the device would call them: two sequences of unequal
-// length in one call, every token looking at its own block, the one before it and the first one.
+// Attention over selected blocks and its gradient, as a program for the device would call them: two sequences of
+// unequal length in one call, every token looking at its own block, the one before it and the first one.
 //
 //   g++ -std=c++11 nsa_selected_attention.cpp -I$PREFIX/include -L$PREFIX/lib64 -lascendcl -lnnopbase -lopapi -o nsa
 #include <cmath>
@@ -90,7 +90,8 @@ static void launch(Launch phase_two, uint64_t size, aclOpExecutor* executor, acl
 
 static double dot(const std::vector<uint16_t>& a, const std::vector<uint16_t>& b) {
     double sum = 0;
-    for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(from_bf16(a[i])) * static_cast<double>(from_bf16(b[i]));
+    for (size_t i = 0; i < a.size(); ++i)
+        sum += static_cast<double>(from_bf16(a[i])) * static_cast<double>(from_bf16(b[i]));
     return sum;
 }
 
@@ -98,16 +99,21 @@ static int run(aclrtStream stream) {
     const int64_t rows = 96 + 64, heads = 4, key_heads = 1, depth = 128, size = 16, count = 3;
     const std::vector<int64_t> ends = {96, rows};
     aclIntArray* lengths = aclCreateIntArray(ends.data(), ends.size());
-    const size_t queries = static_cast<size_t>(rows * heads * depth), keys = static_cast<size_t>(rows * key_heads * depth);
+    const size_t queries = static_cast<size_t>(rows * heads * depth),
+                 keys = static_cast<size_t>(rows * key_heads * depth);
 
-    Tensor query({rows, heads, depth}, ACL_BF16), key({rows, key_heads, depth}, ACL_BF16), value({rows, key_heads, depth}, ACL_BF16);
+    Tensor query({rows, heads, depth}, ACL_BF16), key({rows, key_heads, depth}, ACL_BF16),
+        value({rows, key_heads, depth}, ACL_BF16);
     Tensor out({rows, heads, depth}, ACL_BF16), out_grad({rows, heads, depth}, ACL_BF16);
-    Tensor max({rows, heads, 8}, ACL_FLOAT), sum({rows, heads, 8}, ACL_FLOAT), topk({rows, key_heads, count}, ACL_INT32);
-    Tensor query_grad({rows, heads, depth}, ACL_BF16), key_grad({rows, key_heads, depth}, ACL_BF16), value_grad({rows, key_heads, depth}, ACL_BF16);
+    Tensor max({rows, heads, 8}, ACL_FLOAT), sum({rows, heads, 8}, ACL_FLOAT),
+        topk({rows, key_heads, count}, ACL_INT32);
+    Tensor query_grad({rows, heads, depth}, ACL_BF16), key_grad({rows, key_heads, depth}, ACL_BF16),
+        value_grad({rows, key_heads, depth}, ACL_BF16);
     Tensor mask({2048, 2048}, ACL_BOOL);  // that there is one is all that counts
 
     const std::vector<uint16_t> value_values = random_values(keys, 1), grad_values = random_values(queries, 1);
-    query.write(random_values(queries, 1)), key.write(random_values(keys, 1)), value.write(value_values), out_grad.write(grad_values);
+    query.write(random_values(queries, 1)), key.write(random_values(keys, 1)), value.write(value_values),
+        out_grad.write(grad_values);
     std::vector<int32_t> blocks;
     for (int64_t row = 0; row < rows; ++row) {
         const int32_t own = static_cast<int32_t>((row < 96 ? row : row - 96) / size);
@@ -121,14 +127,14 @@ static int run(aclrtStream stream) {
     const double scale = 1 / std::sqrt(static_cast<double>(depth));
     uint64_t bytes = 0;
     aclOpExecutor* executor = nullptr;
-    CHECK(aclnnNsaSelectedAttentionGetWorkspaceSize(query.get(), key.get(), value.get(), topk.get(), mask.get(), lengths, lengths,
-                                                    scale, heads, layout, 2, size, count, max.get(), sum.get(), out.get(),
-                                                    &bytes, &executor));
+    CHECK(aclnnNsaSelectedAttentionGetWorkspaceSize(query.get(), key.get(), value.get(), topk.get(), mask.get(),
+                                                    lengths, lengths, scale, heads, layout, 2, size, count, max.get(),
+                                                    sum.get(), out.get(), &bytes, &executor));
     launch(aclnnNsaSelectedAttention, bytes, executor, stream);
-    CHECK(aclnnNsaSelectedAttentionGradGetWorkspaceSize(query.get(), key.get(), value.get(), out.get(), out_grad.get(), max.get(),
-                                                        sum.get(), topk.get(), lengths, lengths, mask.get(), scale, size, count,
-                                                        heads, layout, 2, query_grad.get(), key_grad.get(), value_grad.get(),
-                                                        &bytes, &executor));
+    CHECK(aclnnNsaSelectedAttentionGradGetWorkspaceSize(query.get(), key.get(), value.get(), out.get(), out_grad.get(),
+                                                        max.get(), sum.get(), topk.get(), lengths, lengths, mask.get(),
+                                                        scale, size, count, heads, layout, 2, query_grad.get(),
+                                                        key_grad.get(), value_grad.get(), &bytes, &executor));
     launch(aclnnNsaSelectedAttentionGrad, bytes, executor, stream);
     CHECK(aclDestroyIntArray(lengths));
 

@@ -8,10 +8,10 @@
 extern "C" {
 #endif
 
-// Tensors as in aclnn_nsa_selected_attention.h; mind that the order of the arguments is another one. attentionOut may be
-// NULL: then its part follows from the probabilities. attentionOutGrad: [T1, N1, Dv]. softmaxMax and softmaxSum are taken
-// as given. sparseMode alone decides which keys a row sees, with or without a mask.
-// dqOut, dkOut, dvOut: shapes and dtype of query, key, value.
+// Tensors as in aclnn_nsa_selected_attention.h; mind that the order of the arguments is another one. attentionOut may
+// be NULL: then its part follows from the probabilities. attentionOutGrad: [T1, N1, Dv]. softmaxMax and softmaxSum are
+// taken as given. sparseMode alone decides which keys a row sees, with or without a mask. dqOut, dkOut, dvOut: shapes
+// and dtype of query, key, value.
 ACLNN_API aclnnStatus aclnnNsaSelectedAttentionGradGetWorkspaceSize(
     const aclTensor* query, const aclTensor* key, const aclTensor* value, const aclTensor* attentionOut,
     const aclTensor* attentionOutGrad, const aclTensor* softmaxMax, const aclTensor* softmaxSum,

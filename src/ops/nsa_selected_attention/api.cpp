@@ -102,8 +102,8 @@ extern "C" {
 aclnnStatus aclnnNsaSelectedAttentionGetWorkspaceSize(
     const aclTensor* query, const aclTensor* key, const aclTensor* value, const aclTensor* topkIndices,
     const aclTensor* attenMaskOptional, const aclIntArray* actualSeqQLenOptional,
-    const aclIntArray* actualSeqKvLenOptional, double scaleValue, int64_t headNum, char* inputLayout, int64_t sparseMode,
-    int64_t selectedBlockSize, int64_t selectedBlockCount, const aclTensor* softmaxMaxOut,
+    const aclIntArray* actualSeqKvLenOptional, double scaleValue, int64_t headNum, char* inputLayout,
+    int64_t sparseMode, int64_t selectedBlockSize, int64_t selectedBlockCount, const aclTensor* softmaxMaxOut,
     const aclTensor* softmaxSumOut, const aclTensor* attentionOut, uint64_t* workspaceSize, aclOpExecutor** executor) {
     return prepare(kForward,
                    {query, key, value, topkIndices, attenMaskOptional, actualSeqQLenOptional, actualSeqKvLenOptional,
@@ -125,9 +125,26 @@ aclnnStatus aclnnNsaSelectedAttentionGradGetWorkspaceSize(
     int64_t headNum, char* inputLayout, int64_t sparseMode, const aclTensor* dqOut, const aclTensor* dkOut,
     const aclTensor* dvOut, uint64_t* workspaceSize, aclOpExecutor** executor) {
     return prepare(kGrad,
-                   {query, key, value, attentionOut, attentionOutGrad, softmaxMax, softmaxSum, topkIndices,
-                    actualSeqQLenOptional, actualSeqKvLenOptional, attenMaskOptional, scaleValue, selectedBlockSize,
-                    selectedBlockCount, headNum, inputLayout, sparseMode, dqOut, dkOut, dvOut},
+                   {query,
+                    key,
+                    value,
+                    attentionOut,
+                    attentionOutGrad,
+                    softmaxMax,
+                    softmaxSum,
+                    topkIndices,
+                    actualSeqQLenOptional,
+                    actualSeqKvLenOptional,
+                    attenMaskOptional,
+                    scaleValue,
+                    selectedBlockSize,
+                    selectedBlockCount,
+                    headNum,
+                    inputLayout,
+                    sparseMode,
+                    dqOut,
+                    dkOut,
+                    dvOut},
                    workspaceSize, executor);
 }
 

@@ -43,7 +43,10 @@ Tensor choices(const Shape& s) {
                     state = state * 1664525 + 1013904223;
                     // one out of each of count stretches: no block twice
                     const int64_t low = range * c / s[kCount], high = range * (c + 1) / s[kCount];
-                    *to++ = static_cast<int32_t>(c == 0 ? 0 : c == 1 ? std::min(own, blocks - 1) : low + static_cast<int64_t>(state >> 8) % std::max<int64_t>(1, high - low));
+                    *to++ = static_cast<int32_t>(c == 0   ? 0
+                                                 : c == 1 ? std::min(own, blocks - 1)
+                                                          : low + static_cast<int64_t>(state >> 8) %
+                                                                      std::max<int64_t>(1, high - low));
                 }
             }
         begin = end;
@@ -58,7 +61,8 @@ double flops_of(const Shape& s, double by_depth, double by_value_depth) {
 }
 
 struct Lengths {
-    explicit Lengths(const std::vector<int64_t>& ends) : array(aclCreateIntArray(ends.data(), ends.size()), &aclDestroyIntArray) {}
+    explicit Lengths(const std::vector<int64_t>& ends)
+        : array(aclCreateIntArray(ends.data(), ends.size()), &aclDestroyIntArray) {}
     std::shared_ptr<aclIntArray> array;
 };
 
@@ -84,8 +88,10 @@ Trial gradient(const Shape& s, aclDataType dtype) {
     const Tensor query({s[kRows], s[kHeads], s[kDepth]}, dtype), key({s[kRows], s[kKeyHeads], s[kDepth]}, dtype);
     const Tensor value({s[kRows], s[kKeyHeads], s[kValueDepth]}, dtype), topk = choices(s);
     const Tensor max({s[kRows], s[kHeads], 8}, ACL_FLOAT), sum({s[kRows], s[kHeads], 8}, ACL_FLOAT);
-    const Tensor out({s[kRows], s[kHeads], s[kValueDepth]}, dtype), out_grad({s[kRows], s[kHeads], s[kValueDepth]}, dtype);
-    const Tensor query_grad({s[kRows], s[kHeads], s[kDepth]}, dtype), key_grad({s[kRows], s[kKeyHeads], s[kDepth]}, dtype);
+    const Tensor out({s[kRows], s[kHeads], s[kValueDepth]}, dtype),
+        out_grad({s[kRows], s[kHeads], s[kValueDepth]}, dtype);
+    const Tensor query_grad({s[kRows], s[kHeads], s[kDepth]}, dtype),
+        key_grad({s[kRows], s[kKeyHeads], s[kDepth]}, dtype);
     const Tensor value_grad({s[kRows], s[kKeyHeads], s[kValueDepth]}, dtype);
     for (int64_t i = 0; i < s[kRows] * s[kHeads] * 8; ++i) {  // about what the statistics of such scores are
         reinterpret_cast<float*>(max.data())[i] = 1;
@@ -96,7 +102,8 @@ Trial gradient(const Shape& s, aclDataType dtype) {
                 [=](uint64_t* size, aclOpExecutor** executor) {
                     return aclnnNsaSelectedAttentionGradGetWorkspaceSize(
                         query, key, value, out, out_grad, max, sum, topk, ends.array.get(), ends.array.get(), nullptr,
-                        0.01, s[kSize], s[kCount], s[kHeads], kTnd, 0, query_grad, key_grad, value_grad, size, executor);
+                        0.01, s[kSize], s[kCount], s[kHeads], kTnd, 0, query_grad, key_grad, value_grad, size,
+                        executor);
                 },
             .launch = aclnnNsaSelectedAttentionGrad,
             .limit = matrix_limit(flops_of(s, 3, 2), dtype)};

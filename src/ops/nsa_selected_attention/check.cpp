@@ -61,7 +61,8 @@ Status check_operands(const Arguments& a) {
     if (q.of(2) < 1) return invalid("query", "size ", q.of(2), " of dim 2, expected 1 or more");
     if (k.of(1) < 1) return invalid("key", "size ", k.of(1), " of dim 1, expected 1 or more");
     if (v.of(2) < 1) return invalid("value", "size ", v.of(2), " of dim 2, expected 1 or more");
-    if (a.heads != q.of(1)) return invalid("headNum", a.heads, ", expected ", q.of(1), " as query of shape ", shape_text(q));
+    if (a.heads != q.of(1))
+        return invalid("headNum", a.heads, ", expected ", q.of(1), " as query of shape ", shape_text(q));
     if (q.of(1) < 1 || q.of(1) % k.of(1) != 0)
         return invalid("query", "size ", q.of(1), " of dim 1, expected a multiple of ", k.of(1), ", the heads of key");
     GRADUS_TRY(expect_sizes("key", k, k.of(0), k.of(1), q.of(2)));
@@ -121,11 +122,19 @@ Status expect_like_query(const char* argument, const Call& call, int i, const Te
 Status check_forward(const Call& call) {
     using namespace forward;
     const TensorView &query = call.view(kQuery), &key = call.view(kKey), &value = call.view(kValue);
-    const Arguments a{query, key, value, call.view(kTopk), call.given(kMask) ? &call.view(kMask) : nullptr,
-                      ends_of(call, kQueryLengths, query.of(0)), ends_of(call, kKeyLengths, key.of(0)),
+    const Arguments a{query,
+                      key,
+                      value,
+                      call.view(kTopk),
+                      call.given(kMask) ? &call.view(kMask) : nullptr,
+                      ends_of(call, kQueryLengths, query.of(0)),
+                      ends_of(call, kKeyLengths, key.of(0)),
                       call.array(kQueryLengths) ? "actualSeqQLenOptional" : "query",
                       call.array(kKeyLengths) ? "actualSeqKvLenOptional" : "key",
-                      call.integer(kHeads), call.integer(kMode), call.integer(kSize), call.integer(kCount),
+                      call.integer(kHeads),
+                      call.integer(kMode),
+                      call.integer(kSize),
+                      call.integer(kCount),
                       call.text(kLayout)};
     GRADUS_TRY(check_attributes(a));
     GRADUS_TRY(check_operands(a));
@@ -139,11 +148,19 @@ Status check_forward(const Call& call) {
 Status check_grad(const Call& call) {
     using namespace grad;
     const TensorView &query = call.view(kQuery), &key = call.view(kKey), &value = call.view(kValue);
-    const Arguments a{query, key, value, call.view(kTopk), call.given(kMask) ? &call.view(kMask) : nullptr,
-                      ends_of(call, kQueryLengths, query.of(0)), ends_of(call, kKeyLengths, key.of(0)),
+    const Arguments a{query,
+                      key,
+                      value,
+                      call.view(kTopk),
+                      call.given(kMask) ? &call.view(kMask) : nullptr,
+                      ends_of(call, kQueryLengths, query.of(0)),
+                      ends_of(call, kKeyLengths, key.of(0)),
                       call.array(kQueryLengths) ? "actualSeqQLenOptional" : "query",
                       call.array(kKeyLengths) ? "actualSeqKvLenOptional" : "key",
-                      call.integer(kHeads), call.integer(kMode), call.integer(kSize), call.integer(kCount),
+                      call.integer(kHeads),
+                      call.integer(kMode),
+                      call.integer(kSize),
+                      call.integer(kCount),
                       call.text(kLayout)};
     GRADUS_TRY(check_attributes(a));
     GRADUS_TRY(check_operands(a));

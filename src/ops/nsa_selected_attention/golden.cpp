@@ -20,13 +20,15 @@ void store(DType dtype, std::byte* at, double value) {
 double dot(DType dtype, const Cube& a, std::byte* const* address, int64_t i, int64_t j, const Cube& b, int64_t k,
            int64_t l, int64_t n) {
     double sum = 0;
-    for (int64_t d = 0; d < n; ++d) sum += element(dtype, a.at(address, i, j, d)) * element(dtype, b.at(address, k, l, d));
+    for (int64_t d = 0; d < n; ++d)
+        sum += element(dtype, a.at(address, i, j, d)) * element(dtype, b.at(address, k, l, d));
     return sum;
 }
 
 // Calls f(n, key) for every key that a row sees, n counting them.
 template <typename F>
-int64_t each_key(const Extent& e, const Cube& topk, std::byte* const* address, int64_t row, int64_t key_head, const F& f) {
+int64_t each_key(const Extent& e, const Cube& topk, std::byte* const* address, int64_t row, int64_t key_head,
+                 const F& f) {
     const Batch* batch = e.batches.data();
     while (row >= batch->query_end) ++batch;
     int64_t n = 0;
@@ -77,7 +79,8 @@ void golden_grad(const Extent& e, const GoldenGrad& v, std::byte* const* address
             const double max = v.max.f32(address, row, head), sum = v.sum.f32(address, row, head);
             double delta = 0;
             const int64_t n = each_key(e, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
-                p[i] = std::exp(e.scale * dot(e.dtype, v.query, address, row, head, v.key, key, kh, e.depth) - max) / sum;
+                p[i] =
+                    std::exp(e.scale * dot(e.dtype, v.query, address, row, head, v.key, key, kh, e.depth) - max) / sum;
                 dp[i] = dot(e.dtype, v.out_grad, address, row, head, v.value, key, kh, e.value_depth);
                 delta += p[i] * dp[i];
             });

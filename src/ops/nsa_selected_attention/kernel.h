@@ -27,7 +27,8 @@ struct RowFunctions {
     // s becomes P = exp(scale·s − max)/sum.
     Sums (*probabilities)(float* s, const float* dp, Stretches stretches, float scale, Softmax given) noexcept;
     // dS = P·(dP − delta), and P itself if it is wanted, in the operands' type.
-    void (*gradient)(const float* p, const float* dp, Stretches stretches, float delta, void* ds, void* p_half) noexcept;
+    void (*gradient)(const float* p, const float* dp, Stretches stretches, float delta, void* ds,
+                     void* p_half) noexcept;
     float (*dot)(const void* a, const void* b, int64_t n) noexcept;
     void (*add)(double* total, const float* c, int64_t n) noexcept;
     // total·factor in the operands' type.

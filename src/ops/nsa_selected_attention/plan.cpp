@@ -25,7 +25,8 @@ Extent extent_of(const Call& call, const Order& order, bool causal) {
 }
 
 int64_t effort_of(const Extent& e, double times, bool golden) {
-    const double pairs = static_cast<double>(e.rows) * static_cast<double>(e.heads) * static_cast<double>(e.count * e.size);
+    const double pairs =
+        static_cast<double>(e.rows) * static_cast<double>(e.heads) * static_cast<double>(e.count * e.size);
     const double width = static_cast<double>(e.depth + e.value_depth);
     const double bytes = width * 2 * static_cast<double>(e.rows * e.heads + e.keys * e.key_heads);
     return static_cast<int64_t>(std::min(1e18, times * (bytes + pairs * width / 8) * (golden ? 16 : 1)));

@@ -4,7 +4,7 @@
 #include "ops/nsa_selected_attention/effort.h"
 #include "ops/nsa_selected_attention/golden.h"
 #include "ops/nsa_selected_attention/plan.h"
-#include "ops/nsa_selected_attention/tiles.h"
+#include "ops/nsa_selected_attention/kernel_tiles.h"
 #include "runtime/parallel.h"
 
 namespace gradus::nsa_selected_attention {
@@ -36,7 +36,13 @@ void put_copies(const Plan& plan, std::byte* const* address, int64_t row, int64_
 class Row {
   public:
     Row(const Plan& plan, std::byte* const* address, std::byte* workspace, int64_t key_head, int slot)
-        : plan_(plan), e_(plan.extent), path_(*plan.path), address_(address), workspace_(workspace), key_head_(key_head), slot_(slot) {}
+        : plan_(plan),
+          e_(plan.extent),
+          path_(*plan.path),
+          address_(address),
+          workspace_(workspace),
+          key_head_(key_head),
+          slot_(slot) {}
 
     void run(int64_t row) {
         row_ = row;
@@ -63,7 +69,8 @@ class Row {
         for (int64_t i = 0; i < choices_.count; ++i) {
             const Choice& choice = choices_.at[i];
             multiply(path_, a, query, path_.panel_b(choice.rows, e_.depth), plan_.keys.at(workspace_, choice.block),
-                     choice.visible, plan_.scores.at(workspace_, slot_) + i * plan_.width, e_.count * plan_.width, false);
+                     choice.visible, plan_.scores.at(workspace_, slot_) + i * plan_.width, e_.count * plan_.width,
+                     false);
             stretches_[i] = {i * plan_.width, choice.visible};
         }
     }
@@ -71,10 +78,9 @@ class Row {
     void softmax() {
         const int64_t length = e_.count * plan_.width;
         for (int64_t g = 0; g < e_.group; ++g) {
-            const Softmax result =
-                plan_.rows.softmax(plan_.scores.at(workspace_, slot_) + g * length,
-                                   {stretches_, static_cast<size_t>(choices_.count)}, static_cast<float>(e_.scale),
-                                   plan_.e.at(workspace_, slot_) + g * length * 2);
+            const Softmax result = plan_.rows.softmax(
+                plan_.scores.at(workspace_, slot_) + g * length, {stretches_, static_cast<size_t>(choices_.count)},
+                static_cast<float>(e_.scale), plan_.e.at(workspace_, slot_) + g * length * 2);
             put_copies(plan_, address_, row_, key_head_ * e_.group + g, result);
         }
     }
@@ -173,11 +179,23 @@ Planned plan_forward(const Call& call) {
     if (query.of(0) == 0) return result;
     const bool golden = call.config.precision == Precision::golden;
     Plan plan{};
-    plan.extent = extent_of(call, {.query = kQuery, .key = kKey, .value = kValue, .query_lengths = kQueryLengths,
-                                   .key_lengths = kKeyLengths, .scale = kScale, .size = kSize, .count = kCount},
+    plan.extent = extent_of(call,
+                            {.query = kQuery,
+                             .key = kKey,
+                             .value = kValue,
+                             .query_lengths = kQueryLengths,
+                             .key_lengths = kKeyLengths,
+                             .scale = kScale,
+                             .size = kSize,
+                             .count = kCount},
                             call.integer(kMode) == 2 && call.given(kMask));
-    plan.views = {{kQuery, query},         {kKey, key},           {kValue, call.view(kValue)}, {kTopk, call.view(kTopk)},
-                  {kMax, call.view(kMax)}, {kSum, call.view(kSum)}, {kOut, call.view(kOut)}};
+    plan.views = {{kQuery, query},
+                  {kKey, key},
+                  {kValue, call.view(kValue)},
+                  {kTopk, call.view(kTopk)},
+                  {kMax, call.view(kMax)},
+                  {kSum, call.view(kSum)},
+                  {kOut, call.view(kOut)}};
     plan.slots = call.config.num_threads;
     if (golden) {
         plan.golden_scores = result.scratch.book<double>(plan.extent.count * plan.extent.size, plan.slots);

@@ -1,5 +1,5 @@
-// Gradient, a head of the key at a time: dQ row by row over the blocks of the row, then dK and dV block by block over the
-// rows that chose the block. Both compute the scores; keeping them would take rows·heads·count·size numbers.
+// Gradient, a head of the key at a time: dQ row by row over the blocks of the row, then dK and dV block by block over
+// the rows that chose the block. Both compute the scores; keeping them would take rows·heads·count·size numbers.
 #include <atomic>
 #include <cmath>
 
@@ -17,12 +17,13 @@ void warn_once() noexcept {
     static std::atomic<bool> warned{false};
     if (!log_enabled(LogLevel::error) || warned.exchange(true)) return;
     log(LogLevel::error,
-        "warning: aclnnNsaSelectedAttentionGrad: the probabilities of a row do not add up to 1; softmaxMax and softmaxSum "
+        "warning: aclnnNsaSelectedAttentionGrad: the probabilities of a row do not add up to 1; softmaxMax and "
+        "softmaxSum "
         "are not those of this sparseMode (a forward without mask sees every key of its blocks)");
 }
 
-// Counting sort: for every block the rows that chose it and see a part of it, in order; a row that lists it twice is there
-// twice. first: [blocks + 1], list: [rows·count]
+// Counting sort: for every block the rows that chose it and see a part of it, in order; a row that lists it twice is
+// there twice. first: [blocks + 1], list: [rows·count]
 void invert(const GradPlan& plan, std::byte* const* address, std::byte* workspace, int64_t key_head) noexcept {
     const Extent& e = plan.extent;
     int64_t* const first = plan.first.at(workspace);
@@ -68,9 +69,8 @@ void run_fast(const GradPlan& plan, std::byte* const* address, std::byte* worksp
                 if (worst > kFarFromOne) far.store(true, std::memory_order_relaxed);
             }
         });
-        parallel_for(e.blocks, plan.slots, [&](int64_t block, int slot) {
-            KeyGradient(plan, address, workspace, head, slot).run(block);
-        });
+        parallel_for(e.blocks, plan.slots,
+                     [&](int64_t block, int slot) { KeyGradient(plan, address, workspace, head, slot).run(block); });
     }
     if (far.load(std::memory_order_relaxed)) warn_once();
 }
@@ -146,8 +146,15 @@ Planned plan_grad(const Call& call) {
     if (query.of(0) == 0 && key.of(0) == 0) return result;
     const bool golden = call.config.precision == Precision::golden;
     GradPlan plan{};
-    plan.extent = extent_of(call, {.query = kQuery, .key = kKey, .value = kValue, .query_lengths = kQueryLengths,
-                                   .key_lengths = kKeyLengths, .scale = kScale, .size = kSize, .count = kCount},
+    plan.extent = extent_of(call,
+                            {.query = kQuery,
+                             .key = kKey,
+                             .value = kValue,
+                             .query_lengths = kQueryLengths,
+                             .key_lengths = kKeyLengths,
+                             .scale = kScale,
+                             .size = kSize,
+                             .count = kCount},
                             call.integer(kMode) == 2);
     plan.views = {{kQuery, query},
                   {kKey, key},

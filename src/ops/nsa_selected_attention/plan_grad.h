@@ -4,7 +4,7 @@
 #include "ops/nsa_selected_attention/effort.h"
 #include "ops/nsa_selected_attention/golden.h"
 #include "ops/nsa_selected_attention/plan.h"
-#include "ops/nsa_selected_attention/tiles.h"
+#include "ops/nsa_selected_attention/kernel_tiles.h"
 
 namespace gradus::nsa_selected_attention {
 

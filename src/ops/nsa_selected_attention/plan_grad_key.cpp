@@ -38,7 +38,8 @@ void KeyGradient::score(const uint32_t* rows, int64_t count) noexcept {
     score_rows_ = count * e.group;
     gather_rows_of(rows, count);
     float *const scores = s.scores.at(workspace, slot), *const dp = s.dp.at(workspace, slot);
-    const auto product = [&](const std::byte* dense, std::byte* packed, int64_t depth, const std::byte* keys, float* c) {
+    const auto product = [&](const std::byte* dense, std::byte* packed, int64_t depth, const std::byte* keys,
+                             float* c) {
         const gemm::Panel a = path.panel_a(score_rows_, depth);
         pack_all(path, a, packed, depth, {dense, depth, 1});
         multiply(path, a, packed, path.panel_b(block_.rows, depth), keys, seen_, c, plan.width, false);
@@ -50,7 +51,8 @@ void KeyGradient::score(const uint32_t* rows, int64_t count) noexcept {
     const Stretch seen{0, seen_};
     for (int64_t i = 0; i < score_rows_; ++i) {
         const int64_t row = rows[i / e.group], g = i % e.group, head = key_head * e.group + g;
-        std::byte *const p_half = s.p.at(workspace, slot) + i * e.size * 2, *const ds = s.ds.at(workspace, slot) + i * e.size * 2;
+        std::byte *const p_half = s.p.at(workspace, slot) + i * e.size * 2, *const ds = s.ds.at(workspace, slot) +
+                                                                                        i * e.size * 2;
         const Softmax given{plan.views.max.f32(address, row, head), plan.views.sum.f32(address, row, head)};
         if (given.sum == 0) {
             std::memset(p_half, 0, static_cast<size_t>(e.size) * 2);
@@ -65,7 +67,8 @@ void KeyGradient::score(const uint32_t* rows, int64_t count) noexcept {
 
 // total += half^T · columns, over the rows at hand. Where they see a part of the block, the other keys get nothing: the
 // product is added by rows.
-void KeyGradient::add(Total& total, const gemm::Panel& columns, const std::byte* packed, const std::byte* half) noexcept {
+void KeyGradient::add(Total& total, const gemm::Panel& columns, const std::byte* packed,
+                      const std::byte* half) noexcept {
     const KeyScratch& s = plan.key;
     const gemm::Panel a = path.panel_a(seen_, score_rows_);
     std::byte* const packed_half = s.packed_p.at(workspace, slot);
@@ -101,8 +104,10 @@ void KeyGradient::run(int64_t block) noexcept {
         seen_ = e.choice(batch, list[i], block - batch.first_block).visible;
         const int64_t count = seen_ < block_.rows ? 1 : std::min(plan.rows_at_once, end - i);
         score(list + i, count);
-        const gemm::Panel query = path.panel_b(e.depth, score_rows_), out_grad = path.panel_b(e.value_depth, score_rows_);
-        std::byte *const by_query = s.column_query.at(workspace, slot), *const by_grad = s.column_out_grad.at(workspace, slot);
+        const gemm::Panel query = path.panel_b(e.depth, score_rows_),
+                          out_grad = path.panel_b(e.value_depth, score_rows_);
+        std::byte *const by_query = s.column_query.at(workspace, slot), *const by_grad =
+                                                                            s.column_out_grad.at(workspace, slot);
         pack_all(path, query, by_query, score_rows_, transposed({s.query.at(workspace, slot), e.depth, 1}));
         pack_all(path, out_grad, by_grad, score_rows_, transposed({s.out_grad.at(workspace, slot), e.value_depth, 1}));
         add(values, out_grad, by_grad, s.p.at(workspace, slot));

@@ -17,13 +17,13 @@ TEST(NsaSelectedAttention, Values) {
     Random random("values");
     for (const std::string& isa : instruction_sets())
         for (const aclDataType type : kTypes)
-            for (const Sizes& s : std::vector<Sizes>{
-                     {type, {33}, {64}, 1, 1, 128, 128, 16, 3, 2},
-                     {type, {20, 1, 17}, {48, 96, 64}, 2, 2, 192, 128, 16, 3, 0},
-                     {type, {30}, {64}, 1, 5, 128, 128, 32, 2, 2, true, false},
-                     {type, {40}, {192}, 1, 16, 192, 128, 64, 3, 2},
-                     {type, {9, 5}, {128, 128}, 1, 32, 192, 192, 128, 1, 2, true, false},
-                     {type, {70}, {144}, 2, 4, 128, 128, 48, 3, 0, false}}) {
+            for (const Sizes& s :
+                 std::vector<Sizes>{{type, {33}, {64}, 1, 1, 128, 128, 16, 3, 2},
+                                    {type, {20, 1, 17}, {48, 96, 64}, 2, 2, 192, 128, 16, 3, 0},
+                                    {type, {30}, {64}, 1, 5, 128, 128, 32, 2, 2, true, false},
+                                    {type, {40}, {192}, 1, 16, 192, 128, 64, 3, 2},
+                                    {type, {9, 5}, {128, 128}, 1, 32, 192, 192, 128, 1, 2, true, false},
+                                    {type, {70}, {144}, 2, 4, 128, 128, 48, 3, 0, false}}) {
                 const Option cap("max_isa", isa);
                 SCOPED_TRACE(isa + " " + name_of(s) + " " + random.repeat());
                 expect_both(Problem(s, random));
@@ -90,8 +90,12 @@ TEST(NsaSelectedAttention, NothingLeaks) {
         for (const aclDataType type : kTypes) {
             const Option way("precision", precision);
             Problem p({type, {20}, {64}, 1, 3, 16, 16, 16, 2, 2}, random);
-            for (int64_t row = 0; row < 20; ++row)  // row 5 sees block 0 in part, rows 3 and 7 nothing, block 2 is unused
-                p.topk.set(2 * row, row == 3 ? -5 : row == 7 ? 3 : 0), p.topk.set(2 * row + 1, row == 3 || row == 7 ? 9 : 1);
+            for (int64_t row = 0; row < 20;
+                 ++row)  // row 5 sees block 0 in part, rows 3 and 7 nothing, block 2 is unused
+                p.topk.set(2 * row, row == 3   ? -5
+                                    : row == 7 ? 3
+                                               : 0),
+                    p.topk.set(2 * row + 1, row == 3 || row == 7 ? 9 : 1);
             const Call::Results clean = p.forward().run();
             Problem dirty = p;
             const auto spoil = [nan](Array& a, int64_t row) {
@@ -175,11 +179,13 @@ TEST(NsaSelectedAttention, FiniteDifferences) {
     p.take(p.forward().run());
     const Call::Results got = p.grad().run();
     const double h = 0x1p-3;
-    const std::pair<Array Problem::*, const char*> inputs[] = {{&Problem::query, "dqOut"}, {&Problem::key, "dkOut"}, {&Problem::value, "dvOut"}};
+    const std::pair<Array Problem::*, const char*> inputs[] = {
+        {&Problem::query, "dqOut"}, {&Problem::key, "dkOut"}, {&Problem::value, "dvOut"}};
     for (const auto& [member, name] : inputs)
         for (int64_t i = 0; i < (p.*member).size(); ++i) {
             double slope = 0, magnitude = 0;
-            for (const auto& [step, factor] : std::vector<std::pair<double, double>>{{1, 8}, {-1, -8}, {2, -1}, {-2, 1}}) {
+            for (const auto& [step, factor] :
+                 std::vector<std::pair<double, double>>{{1, 8}, {-1, -8}, {2, -1}, {-2, 1}}) {
                 Problem moved = p;
                 (moved.*member).set(i, (p.*member).at(i) + step * h);
                 const Array out = moved.forward().run().at("attentionOut");
@@ -199,12 +205,15 @@ TEST(NsaSelectedAttention, PlantedFaultsAreCaught) {
     Random random("faults");
     for (const aclDataType type : kTypes) {
         Problem p({type, {40}, {96}, 1, 4, 128, 128, 32, 2, 0}, random);
-        for (int64_t i = 0; i < p.topk.size(); ++i) p.topk.set(i, static_cast<double>((i / 2 + i % 2) % 3));  // all blocks
+        for (int64_t i = 0; i < p.topk.size(); ++i)
+            p.topk.set(i, static_cast<double>((i / 2 + i % 2) % 3));  // all blocks
         p.take(p.forward().run());
         const Answer::Gradients r = Answer(p).gradients();
         for (const Fault fault : {Fault::sign, Fault::one_off, Fault::missing_tail, Fault::stale_row}) {
-            EXPECT_NE(judge(plant(fault, type, p.query.shape, r.dq.want), r.dq.want, r.dq.slack, Promise::summed), "") << fault_name(fault);
-            EXPECT_NE(judge(plant(fault, type, p.value.shape, r.dv.want), r.dv.want, r.dv.slack, Promise::summed), "") << fault_name(fault);
+            EXPECT_NE(judge(plant(fault, type, p.query.shape, r.dq.want), r.dq.want, r.dq.slack, Promise::summed), "")
+                << fault_name(fault);
+            EXPECT_NE(judge(plant(fault, type, p.value.shape, r.dv.want), r.dv.want, r.dv.slack, Promise::summed), "")
+                << fault_name(fault);
         }
         // a row's share missing in dK: the race that scatters lose to
         Bounded dk = r.dk;

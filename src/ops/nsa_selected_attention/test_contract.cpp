@@ -64,7 +64,11 @@ std::vector<Refusal> both_refuse() {
             {"mask of rank 3", shape("attenMaskOptional", {2, 3, 1}), "attenMaskOptional: rank 3"},
             {"mask f32", type("attenMaskOptional", ACL_FLOAT), "attenMaskOptional: dtype f32"},
             {"lengths of other counts", lengths({4, 9}, {64}), "actualSeqKvLenOptional: 1 batches, expected 2"},
-            {"one array alone", [](Call& c) { c.integers("actualSeqQLenOptional", {4, 9}); }, "actualSeqKvLenOptional: 1 batches"},
+            {"one array alone",
+             [](Call& c) {
+                 c.integers("actualSeqQLenOptional", {4, 9});
+             },
+             "actualSeqKvLenOptional: 1 batches"},
             {"queries end early", lengths({8}, {64}), "actualSeqQLenOptional: ends at 8, expected 9"},
             {"keys end late", lengths({9}, {65}), "actualSeqKvLenOptional: ends at 65, expected 64"},
             {"queries fall", lengths({10, 9}, {48, 64}), "actualSeqQLenOptional: length 9 of entry 1"},
@@ -72,31 +76,36 @@ std::vector<Refusal> both_refuse() {
             {"keys fall", lengths({4, 9}, {80, 64}), "actualSeqKvLenOptional: length 64 of entry 1"},
             {"no batches", lengths({}, {}), "actualSeqQLenOptional: ends at 0, expected 9"},
             // limits
-            {"empty batch of queries", lengths({0, 9}, {16 * 3, 64}), "actualSeqQLenOptional: a batch of length 0, expected 1 to 131072 (a limit"},
-            {"keys too few", lengths({4, 9}, {48, 64}), "actualSeqKvLenOptional: a batch of length 16, expected a multiple of 16 and at least 48 (a limit"}};
+            {"empty batch of queries", lengths({0, 9}, {16 * 3, 64}),
+             "actualSeqQLenOptional: a batch of length 0, expected 1 to 131072 (a limit"},
+            {"keys too few", lengths({4, 9}, {48, 64}),
+             "actualSeqKvLenOptional: a batch of length 16, expected a multiple of 16 and at least 48 (a limit"}};
 }
 
 TEST(NsaSelectedAttention, Refusals) {
     const auto good = [] { return problem().forward(); };
     expect_refusals(good, both_refuse());
-    expect_refusals(good, {{"max too short", shape("softmaxMaxOut", {9, 2, 1}), "softmaxMaxOut: shape [9, 2, 1], expected [9, 2, 8]"},
+    expect_refusals(good, {{"max too short", shape("softmaxMaxOut", {9, 2, 1}),
+                            "softmaxMaxOut: shape [9, 2, 1], expected [9, 2, 8]"},
                            {"sum f16", type("softmaxSumOut", ACL_FLOAT16), "softmaxSumOut: dtype f16, expected f32"},
                            {"out of another D", shape("attentionOut", {9, 2, 192}), "attentionOut: shape [9, 2, 192]"},
-                           {"out of another dtype", type("attentionOut", ACL_FLOAT16), "attentionOut: dtype f16, expected bf16 as query"}});
+                           {"out of another dtype", type("attentionOut", ACL_FLOAT16),
+                            "attentionOut: dtype f16, expected bf16 as query"}});
     expect_common_refusals(good, {.optional_tensors = {"attenMaskOptional"}});
 }
 
 TEST(NsaSelectedAttentionGrad, Refusals) {
     const auto good = [] { return problem().grad(); };
     expect_refusals(good, both_refuse());
-    expect_refusals(good, {{"max too short", shape("softmaxMax", {9, 2, 1}), "softmaxMax: shape [9, 2, 1], expected [9, 2, 8]"},
-                           {"sum of other heads", shape("softmaxSum", {9, 1, 8}), "softmaxSum: shape [9, 1, 8]"},
-                           {"out of another D", shape("attentionOut", {9, 2, 192}), "attentionOut: shape [9, 2, 192]"},
-                           {"out grad of another dtype", type("attentionOutGrad", ACL_FLOAT16), "attentionOutGrad: dtype f16"},
-                           {"dq", shape("dqOut", {9, 2, 192}), "dqOut: shape [9, 2, 192]"},
-                           {"dk", shape("dkOut", {64, 2, 128}), "dkOut: shape [64, 2, 128]"},
-                           {"dv", shape("dvOut", {65, 1, 128}), "dvOut: shape [65, 1, 128]"},
-                           {"dv f16", type("dvOut", ACL_FLOAT16), "dvOut: dtype f16, expected bf16 as query"}});
+    expect_refusals(
+        good, {{"max too short", shape("softmaxMax", {9, 2, 1}), "softmaxMax: shape [9, 2, 1], expected [9, 2, 8]"},
+               {"sum of other heads", shape("softmaxSum", {9, 1, 8}), "softmaxSum: shape [9, 1, 8]"},
+               {"out of another D", shape("attentionOut", {9, 2, 192}), "attentionOut: shape [9, 2, 192]"},
+               {"out grad of another dtype", type("attentionOutGrad", ACL_FLOAT16), "attentionOutGrad: dtype f16"},
+               {"dq", shape("dqOut", {9, 2, 192}), "dqOut: shape [9, 2, 192]"},
+               {"dk", shape("dkOut", {64, 2, 128}), "dkOut: shape [64, 2, 128]"},
+               {"dv", shape("dvOut", {65, 1, 128}), "dvOut: shape [65, 1, 128]"},
+               {"dv f16", type("dvOut", ACL_FLOAT16), "dvOut: dtype f16, expected bf16 as query"}});
     expect_common_refusals(good, {.optional_tensors = {"attenMaskOptional", "attentionOut"}});
 }
 
@@ -110,14 +119,16 @@ TEST(NsaSelectedAttention, Limits) {
         {{.key_lengths = {40}, .count = 1}, "key: a batch of length 40, expected a multiple of 16"},
         {{.key_lengths = {32}}, "key: a batch of length 32, expected a multiple of 16 and at least 48"},
         {{.query_lengths = {0}}, "query: size of dim 0 0, expected 1 to"},
-        {{.query_lengths = {131073}, .key_lengths = {48}, .group = 1}, "query: a batch of length 131073, expected 1 to 131072"}};
+        {{.query_lengths = {131073}, .key_lengths = {48}, .group = 1},
+         "query: a batch of length 131073, expected 1 to 131072"}};
     for (const auto& [sizes, message] : rows) {
         const bool large = sizes.rows() > 1000;
         Problem p = problem(large ? Sizes{} : sizes);
         for (Call call : {p.forward(), p.grad()}) {
             if (large)
                 for (Call::Tensor& t : call.tensors)  // the shape alone
-                    if (t.values.shape[0] == 9) shape(t.name.c_str(), {131073, t.values.shape[1], t.values.shape[2]})(call);
+                    if (t.values.shape[0] == 9)
+                        shape(t.name.c_str(), {131073, t.values.shape[1], t.values.shape[2]})(call);
             const Call::Answer answer = call.ask();
             EXPECT_EQ(answer.code, 161002) << message;
             EXPECT_NE(answer.message.find(message), std::string::npos) << answer.message;
@@ -132,7 +143,9 @@ TEST(NsaSelectedAttention, Limits) {
 TEST(NsaSelectedAttention, Empty) {
     const Option off("limits", "off");
     for (const char* precision : {"fast", "golden"})
-        for (const Sizes& s : std::vector<Sizes>{{.query_lengths = {0}}, {.key_lengths = {0}}, {.query_lengths = {0}, .key_lengths = {0}},
+        for (const Sizes& s : std::vector<Sizes>{{.query_lengths = {0}},
+                                                 {.key_lengths = {0}},
+                                                 {.query_lengths = {0}, .key_lengths = {0}},
                                                  {.query_lengths = {0, 4}, .key_lengths = {20, 0}}}) {
             const Option way("precision", precision);
             const Problem p = problem(s);
@@ -147,7 +160,12 @@ TEST(NsaSelectedAttention, Empty) {
 
 TEST(NsaSelectedAttention, SameBits) {
     for (const aclDataType t : kTypes) {
-        Problem p = problem({.type = t, .query_lengths = {61, 1, 30}, .key_lengths = {192, 96, 96}, .key_heads = 2, .group = 3, .size = 32});
+        Problem p = problem({.type = t,
+                             .query_lengths = {61, 1, 30},
+                             .key_lengths = {192, 96, 96},
+                             .key_heads = 2,
+                             .group = 3,
+                             .size = 32});
         expect_same_bits([&] { return p.forward(); });
         p.take(p.forward().run());
         expect_same_bits([&] { return p.grad(); });
@@ -159,7 +177,8 @@ TEST(NsaSelectedAttention, SameBits) {
 // A batch alone has the bits that it has among others.
 TEST(NsaSelectedAttention, BatchesAloneAreTheBatchesOfTheWhole) {
     for (const aclDataType t : kTypes) {
-        Problem p = problem({.type = t, .query_lengths = {300, 1, 77}, .key_lengths = {64, 48, 96}, .key_heads = 2, .group = 3});
+        Problem p = problem(
+            {.type = t, .query_lengths = {300, 1, 77}, .key_lengths = {64, 48, 96}, .key_heads = 2, .group = 3});
         const Call::Results out = p.forward().run();
         p.take(out);
         const Call::Results grads = p.grad().run();
@@ -168,11 +187,13 @@ TEST(NsaSelectedAttention, BatchesAloneAreTheBatchesOfTheWhole) {
             const int64_t rows = row + p.s.query_lengths[b], keys = key + p.s.key_lengths[b];
             Problem alone = p;
             alone.s.query_lengths = {p.s.query_lengths[b]}, alone.s.key_lengths = {p.s.key_lengths[b]};
-            for (Array Problem::*member : {&Problem::query, &Problem::topk, &Problem::out, &Problem::out_grad, &Problem::max, &Problem::sum})
+            for (Array Problem::*member :
+                 {&Problem::query, &Problem::topk, &Problem::out, &Problem::out_grad, &Problem::max, &Problem::sum})
                 alone.*member = slice(p.*member, row, rows);
             for (Array Problem::*member : {&Problem::key, &Problem::value}) alone.*member = slice(p.*member, key, keys);
             const Call::Results some = alone.forward().run(), some_grads = alone.grad().run();
-            for (const auto& [name, array] : some) EXPECT_EQ(first_difference(array, slice(out.at(name), row, rows)), -1) << name;
+            for (const auto& [name, array] : some)
+                EXPECT_EQ(first_difference(array, slice(out.at(name), row, rows)), -1) << name;
             EXPECT_EQ(first_difference(some_grads.at("dqOut"), slice(grads.at("dqOut"), row, rows)), -1);
             for (const char* name : {"dkOut", "dvOut"})
                 EXPECT_EQ(first_difference(some_grads.at(name), slice(grads.at(name), key, keys)), -1) << name;
@@ -206,6 +227,22 @@ TEST(NsaSelectedAttention, Executors) {
     });
 }
 
+// Statistics of another function than the gradient's are told once, to those who listen.
+TEST(NsaSelectedAttentionGrad, WarnsOnceWhenProbabilitiesDoNotAddUp) {
+    Problem p = problem({.query_lengths = {33}, .mask = false});
+    const auto lines = [&p](int64_t mode) {
+        const Option log("log", "error");
+        p.s.mode = mode;
+        ::testing::internal::CaptureStderr();
+        p.grad().run();
+        return ::testing::internal::GetCapturedStderr();
+    };
+    p.take(p.forward().run());  // all keys: no mask
+    EXPECT_EQ(lines(0), "");
+    EXPECT_NE(lines(2).find("do not add up to 1"), std::string::npos);
+    EXPECT_EQ(lines(2), "");
+}
+
 // A tensor that has a shape and no memory: phase one asks for no more.
 struct Bare {
     Bare(aclDataType t, const Shape& s)
@@ -223,27 +260,37 @@ TEST(NsaSelectedAttention, Workspace) {
     for (const std::string& isa : instruction_sets()) {
         const Option cap("max_isa", isa);
         for (const int64_t t : {4096, 65536}) {
-            const Bare q(ACL_BF16, {t, 64, 192}), k(ACL_BF16, {t, 4, 192}), v(ACL_BF16, {t, 4, 128}), topk(ACL_INT32, {t, 4, 16});
-            const Bare max(ACL_FLOAT, {t, 64, 8}), sum(ACL_FLOAT, {t, 64, 8}), out(ACL_BF16, {t, 64, 128}), dout(ACL_BF16, {t, 64, 128});
+            const Bare q(ACL_BF16, {t, 64, 192}), k(ACL_BF16, {t, 4, 192}), v(ACL_BF16, {t, 4, 128}),
+                topk(ACL_INT32, {t, 4, 16});
+            const Bare max(ACL_FLOAT, {t, 64, 8}), sum(ACL_FLOAT, {t, 64, 8}), out(ACL_BF16, {t, 64, 128}),
+                dout(ACL_BF16, {t, 64, 128});
             const Bare dq(ACL_BF16, {t, 64, 192}), dk(ACL_BF16, {t, 4, 192}), dv(ACL_BF16, {t, 4, 128});
             uint64_t size = 0, none = 0;
             aclOpExecutor *executor = nullptr, *nobody = nullptr;
             const int64_t length = std::min<int64_t>(t, 131072);
             aclIntArray* lengths = aclCreateIntArray(&length, 1);
-            ASSERT_EQ(aclnnNsaSelectedAttentionGetWorkspaceSize(q.tensor, k.tensor, v.tensor, topk.tensor, nullptr, lengths, lengths,
-                                                                0.07, 64, layout, 0, 64, 16, max.tensor, sum.tensor, out.tensor,
-                                                                &size, &executor), 0) << take_message();
-            EXPECT_EQ(aclnnNsaSelectedAttentionGetWorkspaceSize(q.tensor, k.tensor, v.tensor, topk.tensor, nullptr, lengths, lengths,
-                                                                0.07, 64, nullptr, 0, 64, 16, max.tensor, sum.tensor, out.tensor,
-                                                                &none, &nobody), 161001) << "layout NULL";
+            ASSERT_EQ(aclnnNsaSelectedAttentionGetWorkspaceSize(q.tensor, k.tensor, v.tensor, topk.tensor, nullptr,
+                                                                lengths, lengths, 0.07, 64, layout, 0, 64, 16,
+                                                                max.tensor, sum.tensor, out.tensor, &size, &executor),
+                      0)
+                << take_message();
+            EXPECT_EQ(aclnnNsaSelectedAttentionGetWorkspaceSize(q.tensor, k.tensor, v.tensor, topk.tensor, nullptr,
+                                                                lengths, lengths, 0.07, 64, nullptr, 0, 64, 16,
+                                                                max.tensor, sum.tensor, out.tensor, &none, &nobody),
+                      161001)
+                << "layout NULL";
             EXPECT_NE(take_message().find("inputLayout: NULL"), std::string::npos);
             // a head's keys and values in f32, and 16 MiB for the threads
             EXPECT_LT(static_cast<double>(size), 0x1p24 + static_cast<double>(t) * (192 + 128) * 4.0);
             EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
-            ASSERT_EQ(aclnnNsaSelectedAttentionGradGetWorkspaceSize(
-                          q.tensor, k.tensor, v.tensor, out.tensor, dout.tensor, max.tensor, sum.tensor, topk.tensor, lengths, lengths,
-                          nullptr, 0.07, 64, 16, 64, layout, 0, dq.tensor, dk.tensor, dv.tensor, &size, &executor), 0) << take_message();
-            EXPECT_LT(static_cast<double>(size), 0x1p24 + static_cast<double>(t) * ((2 * 192 + 128) * 4.0 + 16 * 4 + 16 * 4));
+            ASSERT_EQ(
+                aclnnNsaSelectedAttentionGradGetWorkspaceSize(
+                    q.tensor, k.tensor, v.tensor, out.tensor, dout.tensor, max.tensor, sum.tensor, topk.tensor, lengths,
+                    lengths, nullptr, 0.07, 64, 16, 64, layout, 0, dq.tensor, dk.tensor, dv.tensor, &size, &executor),
+                0)
+                << take_message();
+            EXPECT_LT(static_cast<double>(size),
+                      0x1p24 + static_cast<double>(t) * ((2 * 192 + 128) * 4.0 + 16 * 4 + 16 * 4));
             EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
             EXPECT_EQ(aclDestroyIntArray(lengths), 0);
         }

@@ -1,4 +1,5 @@
-// Attention over selected blocks with its answers in f64, and how far f32 sums and P and dS in 16 bits may be from them.
+// Attention over selected blocks with its answers in f64, and how far f32 sums and P and dS in 16 bits may be from
+// them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -65,7 +66,8 @@ struct Problem {
           sum(ACL_FLOAT, {s.rows(), s.heads(), 8}) {
         // blocks in any order, some twice, the first one by most rows, the last one by none, a few outside of the batch
         for (int64_t i = 0; i < topk.size(); ++i) {
-            const auto blocks = static_cast<int64_t>((s.key_lengths[batch_of(i / (s.key_heads * s.count))] + s.size - 1) / s.size);
+            const auto blocks =
+                static_cast<int64_t>((s.key_lengths[batch_of(i / (s.key_heads * s.count))] + s.size - 1) / s.size);
             int64_t b = random.between(0, std::max<int64_t>(0, blocks - 2));
             if (i % s.count == s.count - 1 && random.chance(0.8)) b = 0;
             if (random.chance(0.05)) b = random.pick(Ints{-1, blocks, 1 << 30, -2147483647, 0x7fffffff});
@@ -86,7 +88,8 @@ struct Problem {
         Ints keys;
         for (int64_t c = 0; c < s.count; ++c)
             for (int64_t r = 0; r < s.size; ++r) {
-                const int64_t j = static_cast<int64_t>(topk.at((row * s.key_heads + key_head) * s.count + c)) * s.size + r;
+                const int64_t j =
+                    static_cast<int64_t>(topk.at((row * s.key_heads + key_head) * s.count + c)) * s.size + r;
                 if (j >= 0 && j < s.key_lengths[b] && (!causal || j <= at)) keys.push_back(first + j);
             }
         return keys;
@@ -99,13 +102,17 @@ struct Problem {
             call.integers("actualSeqKvLenOptional", cumulative(s.key_lengths));
         }
         call.real("scaleValue", scale).integer("headNum", s.heads()).words("inputLayout", "TND");
-        return call.integer("sparseMode", s.mode).integer("selectedBlockSize", s.size).integer("selectedBlockCount", s.count);
+        return call.integer("sparseMode", s.mode)
+            .integer("selectedBlockSize", s.size)
+            .integer("selectedBlockCount", s.count);
     }
     Call forward() const {
         Call call("NsaSelectedAttention");
         call.in("query", query).in("key", key).in("value", value).in("topkIndices", topk);
         common(call, true);
-        return call.out("softmaxMaxOut", ACL_FLOAT, max.shape).out("softmaxSumOut", ACL_FLOAT, sum.shape).out("attentionOut", s.type, out.shape);
+        return call.out("softmaxMaxOut", ACL_FLOAT, max.shape)
+            .out("softmaxSumOut", ACL_FLOAT, sum.shape)
+            .out("attentionOut", s.type, out.shape);
     }
     Call grad() const {
         Call call("NsaSelectedAttentionGrad");
@@ -137,7 +144,12 @@ struct Answer {
     const Problem& p;
     Doubles q, k, v, o, g;
     explicit Answer(const Problem& problem)
-        : p(problem), q(values_of(p.query)), k(values_of(p.key)), v(values_of(p.value)), o(values_of(p.out)), g(values_of(p.out_grad)) {}
+        : p(problem),
+          q(values_of(p.query)),
+          k(values_of(p.key)),
+          v(values_of(p.value)),
+          o(values_of(p.out)),
+          g(values_of(p.out_grad)) {}
 
     struct Dot {
         double value, slack;
@@ -222,18 +234,24 @@ struct Answer {
                 if (s.with_out) delta = dot(g, at, o, at, s.value_depth);
                 for (size_t i = 0; i < keys.size(); ++i) {
                     const double prob = ps[i].value, d = dps[i].value - delta.value, ds = prob * d;
-                    double ds_slack = ps[i].slack * std::fabs(d) + (prob + ps[i].slack) * (dps[i].slack + delta.slack) + 3 * kU * std::fabs(ds);
+                    double ds_slack = ps[i].slack * std::fabs(d) + (prob + ps[i].slack) * (dps[i].slack + delta.slack) +
+                                      3 * kU * std::fabs(ds);
                     ds_slack += (std::fabs(ds) + ds_slack) * half_relative(s.type) + half_absolute(s.type);
-                    const double p_slack = ps[i].slack + (prob + ps[i].slack) * half_relative(s.type) + half_absolute(s.type);
+                    const double p_slack =
+                        ps[i].slack + (prob + ps[i].slack) * half_relative(s.type) + half_absolute(s.type);
                     const int64_t key = keys[i] * s.key_heads + kh;
                     for (int64_t c = 0; c < s.depth; ++c) {
-                        const auto iq = static_cast<size_t>(at * s.depth + c), ik = static_cast<size_t>(key * s.depth + c);
-                        r.dq.add(iq, p.scale * ds * k[ik], p.scale * (ds_slack + by_keys * std::fabs(ds)) * std::fabs(k[ik]));
-                        r.dk.add(ik, p.scale * ds * q[iq], p.scale * (ds_slack + by_rows * std::fabs(ds)) * std::fabs(q[iq]));
+                        const auto iq = static_cast<size_t>(at * s.depth + c),
+                                   ik = static_cast<size_t>(key * s.depth + c);
+                        r.dq.add(iq, p.scale * ds * k[ik],
+                                 p.scale * (ds_slack + by_keys * std::fabs(ds)) * std::fabs(k[ik]));
+                        r.dk.add(ik, p.scale * ds * q[iq],
+                                 p.scale * (ds_slack + by_rows * std::fabs(ds)) * std::fabs(q[iq]));
                     }
                     for (int64_t c = 0; c < s.value_depth; ++c) {
                         const double x = g[static_cast<size_t>(at * s.value_depth + c)];
-                        r.dv.add(static_cast<size_t>(key * s.value_depth + c), prob * x, (p_slack + by_rows * prob) * std::fabs(x));
+                        r.dv.add(static_cast<size_t>(key * s.value_depth + c), prob * x,
+                                 (p_slack + by_rows * prob) * std::fabs(x));
                     }
                 }
             }
@@ -242,7 +260,8 @@ struct Answer {
     void expect_grad(const Call::Results& got, bool rules = true) const {
         ASSERT_TRUE(got.count("dvOut"));
         const Gradients r = gradients();
-        r.dq.expect(got.at("dqOut"), "dq", rules), r.dk.expect(got.at("dkOut"), "dk", rules), r.dv.expect(got.at("dvOut"), "dv", rules);
+        r.dq.expect(got.at("dqOut"), "dq", rules), r.dk.expect(got.at("dkOut"), "dk", rules),
+            r.dv.expect(got.at("dvOut"), "dv", rules);
     }
 };
 

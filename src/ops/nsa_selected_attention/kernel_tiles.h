@@ -1,4 +1,5 @@
-// What both operators do with gemm/: blocks of keys packed once for all rows that choose them, and sums over many products.
+// What both operators do with gemm/: blocks of keys packed once for all rows that choose them, and sums over many
+// products.
 #pragma once
 
 #include "base/copy.h"
@@ -23,7 +24,8 @@ inline gemm::Matrix heads_of(const Cube& cube, std::byte* const* address, int64_
 inline gemm::Matrix transposed(const gemm::Matrix& m) { return {m.data, m.column_stride, m.row_stride}; }
 
 // Packs a whole matrix into a panel.
-inline void pack_all(const gemm::Path& path, const gemm::Panel& panel, std::byte* to, int64_t k, const gemm::Matrix& from) {
+inline void pack_all(const gemm::Path& path, const gemm::Panel& panel, std::byte* to, int64_t k,
+                     const gemm::Matrix& from) {
     path.pack(panel, to, {0, panel.rows, 0, k}, from);
 }
 
