@@ -116,7 +116,8 @@ static int show_and_compare(aclrtStream stream) {
         const double quotient = (loss[1] - loss[0]) / static_cast<double>(2 * h);
         const double error = std::fabs(quotient - static_cast<double>(gradient[k])) / (1 + std::fabs(quotient));
         worst = std::isnan(error) || error > worst ? error : worst;
-        std::printf("%7.3f  %10.6f  %10.6f\n", static_cast<double>(rates[k]), static_cast<double>(gradient[k]), quotient);
+        std::printf("%7.3f  %10.6f  %10.6f\n", static_cast<double>(rates[k]), static_cast<double>(gradient[k]),
+                    quotient);
     }
     const bool agree = worst < 1e-3;
     std::printf("%s: largest difference %.1e\n", agree ? "they agree" : "THEY DISAGREE", worst);

@@ -21,8 +21,7 @@ Status check_workspace(const Executor& executor, void* workspace, uint64_t size,
     task.workspace = static_cast<std::byte*>(workspace);
     if (needed == 0) return {};
     auto allocation = find_allocation(workspace);
-    if (!allocation && executor.limits)
-        return beyond_limit("workspace", "an address outside every device allocation");
+    if (!allocation && executor.limits) return beyond_limit("workspace", "an address outside every device allocation");
     if (allocation && !allocation->contains(workspace, needed))
         return invalid("workspace", needed, " bytes leave its device allocation of ", uint64_t{allocation->footprint()},
                        " bytes");
@@ -82,7 +81,8 @@ Status launch_on(Executor& executor, const Operator* op, void* workspace, uint64
         if (!task) task = std::make_unique<LaunchTask>(executor.slots.size());
         for (size_t i = 0; i < executor.slots.size(); ++i) {
             const Executor::Slot& slot = executor.slots[i];
-            if (slot.tensor) task->address[i] = static_cast<std::byte*>(slot.address ? *slot.address : slot.tensor->address.load());
+            if (slot.tensor)
+                task->address[i] = static_cast<std::byte*>(slot.address ? *slot.address : slot.tensor->address.load());
         }
     }
     GRADUS_TRY(check_workspace(executor, workspace, size, *task));

@@ -47,9 +47,9 @@ struct Argument {
     Direction direction;
     bool optional = false;
     std::span<const DType> dtypes = {};
-    const char* shape = "";     // in words over named sizes
-    const char* allowed = "";   // values an attribute may have, in words
-    const char* limits = "";    // what GRADUS_LIMITS=off lifts, in words
+    const char* shape = "";                    // in words over named sizes
+    const char* allowed = "";                  // values an attribute may have, in words
+    const char* limits = "";                   // what GRADUS_LIMITS=off lifts, in words
     std::array<const char*, 2> in_place = {};  // the inputs this output may be exactly
     std::optional<Value> preset = std::nullopt;
 
@@ -57,13 +57,22 @@ struct Argument {
 };
 
 constexpr Argument input(const char* name, std::span<const DType> dtypes, const char* shape, const char* limits = "") {
-    return {.name = name, .kind = GRADUS_TENSOR, .direction = Direction::input, .dtypes = dtypes, .shape = shape,
+    return {.name = name,
+            .kind = GRADUS_TENSOR,
+            .direction = Direction::input,
+            .dtypes = dtypes,
+            .shape = shape,
             .limits = limits};
 }
 constexpr Argument output(const char* name, std::span<const DType> dtypes, const char* shape, const char* limits = "",
                           std::array<const char*, 2> in_place = {}) {
-    return {.name = name, .kind = GRADUS_TENSOR, .direction = Direction::output, .dtypes = dtypes, .shape = shape,
-            .limits = limits, .in_place = in_place};
+    return {.name = name,
+            .kind = GRADUS_TENSOR,
+            .direction = Direction::output,
+            .dtypes = dtypes,
+            .shape = shape,
+            .limits = limits,
+            .in_place = in_place};
 }
 constexpr Argument attribute(const char* name, gradusKind kind, const char* allowed, std::optional<Value> preset = {}) {
     return {.name = name, .kind = kind, .direction = Direction::attribute, .allowed = allowed, .preset = preset};

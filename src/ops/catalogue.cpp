@@ -38,11 +38,16 @@ const char* kind_name(gradusKind kind) {
 
 std::string preset_json(const Value& value) {
     switch (value.kind) {
-        case GRADUS_INT: return concat(value.integer);
-        case GRADUS_DOUBLE: return std::to_string(value.real);
-        case GRADUS_BOOL: return value.boolean ? "true" : "false";
-        case GRADUS_STRING: return quoted(value.text);
-        default: return "null";
+        case GRADUS_INT:
+            return concat(value.integer);
+        case GRADUS_DOUBLE:
+            return std::to_string(value.real);
+        case GRADUS_BOOL:
+            return value.boolean ? "true" : "false";
+        case GRADUS_STRING:
+            return quoted(value.text);
+        default:
+            return "null";
     }
 }
 
@@ -82,9 +87,9 @@ std::string operator_json(const Operator& op) {
     add(op.products.a3, "Ascend910_93");
     add(op.products.p910_95, "Ascend910_95");
     add(op.products.inference, "Ascend310P");
-    std::string json = concat("{\"name\": ", quoted(op.name), ", \"family\": ", quoted(op.family), ", \"formula\": ",
-                              quoted(op.formula), ", \"document\": ", quoted(op.document), ", \"products\": [", products,
-                              "],\n  \"arguments\": [");
+    std::string json = concat("{\"name\": ", quoted(op.name), ", \"family\": ", quoted(op.family),
+                              ", \"formula\": ", quoted(op.formula), ", \"document\": ", quoted(op.document),
+                              ", \"products\": [", products, "],\n  \"arguments\": [");
     for (size_t i = 0; i < op.arguments.size(); ++i)
         json += concat(i == 0 ? "\n    " : ",\n    ", argument_json(op.arguments[i]));
     return json + "]}";
@@ -92,20 +97,29 @@ std::string operator_json(const Operator& op) {
 
 Value absent(gradusKind kind) {
     switch (kind) {
-        case GRADUS_TENSOR: return static_cast<const aclTensor*>(nullptr);
-        case GRADUS_INT_ARRAY: return static_cast<const aclIntArray*>(nullptr);
-        default: return static_cast<const char*>(nullptr);
+        case GRADUS_TENSOR:
+            return static_cast<const aclTensor*>(nullptr);
+        case GRADUS_INT_ARRAY:
+            return static_cast<const aclIntArray*>(nullptr);
+        default:
+            return static_cast<const char*>(nullptr);
     }
 }
 
 Value value_of(const gradusArg& arg) {
     switch (arg.kind) {
-        case GRADUS_TENSOR: return arg.value.tensor;
-        case GRADUS_INT_ARRAY: return arg.value.array;
-        case GRADUS_INT: return arg.value.i;
-        case GRADUS_DOUBLE: return arg.value.d;
-        case GRADUS_BOOL: return arg.value.b;
-        default: return arg.value.s;
+        case GRADUS_TENSOR:
+            return arg.value.tensor;
+        case GRADUS_INT_ARRAY:
+            return arg.value.array;
+        case GRADUS_INT:
+            return arg.value.i;
+        case GRADUS_DOUBLE:
+            return arg.value.d;
+        case GRADUS_BOOL:
+            return arg.value.b;
+        default:
+            return arg.value.s;
     }
 }
 
@@ -129,15 +143,17 @@ Status arrange(const Operator& op, std::span<const gradusArg> args, std::vector<
         seen[i] = true;
         const gradusKind wanted = op.arguments[i].kind;
         if (arg.kind != wanted)
-            return invalid(name.c_str(), "kind ",
-                           arg.kind <= GRADUS_STRING ? std::string(kind_name(arg.kind)) : concat(static_cast<int>(arg.kind)),
-                           ", expected ", kind_name(wanted));
+            return invalid(
+                name.c_str(), "kind ",
+                arg.kind <= GRADUS_STRING ? std::string(kind_name(arg.kind)) : concat(static_cast<int>(arg.kind)),
+                ", expected ", kind_name(wanted));
         values[i] = value_of(arg);
     }
     for (size_t i = 0; i < values.size(); ++i) {
         const gradusKind kind = op.arguments[i].kind;
         const bool number = kind == GRADUS_INT || kind == GRADUS_DOUBLE || kind == GRADUS_BOOL;
-        if (number && !seen[i] && !op.arguments[i].preset) return invalid(op.arguments[i].name, "missing, and it has no default");
+        if (number && !seen[i] && !op.arguments[i].preset)
+            return invalid(op.arguments[i].name, "missing, and it has no default");
     }
     return {};
 }

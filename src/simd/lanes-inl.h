@@ -1,6 +1,6 @@
-// Lanes: loads widen to f32, stores round to nearest even. Kernels compute with pairs of vectors, two independent chains
-// side by side: one chain alone leaves the multipliers waiting (bf16 SwiGLU gradient, AVX2: 2.0 times slower). Which
-// element is in which lane of a pair depends on the type alone, so elementwise code need not ask.
+// Lanes: loads widen to f32, stores round to nearest even. Kernels compute with pairs of vectors, two independent
+// chains side by side: one chain alone leaves the multipliers waiting (bf16 SwiGLU gradient, AVX2: 2.0 times slower).
+// Which element is in which lane of a pair depends on the type alone, so elementwise code need not ask.
 #if defined(GRADUS_SIMD_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GRADUS_SIMD_LANES_INL_H_
 #undef GRADUS_SIMD_LANES_INL_H_
@@ -58,8 +58,9 @@ HWY_INLINE Pair if_negative(Pair x, Pair yes, Pair no) {
             hn::IfNegativeThenElse(x.second, yes.second, no.second)};
 }
 
-// What NaNs a store may meet. Those of arithmetic on 16-bit inputs end in 16 zero bits (they came in so, or the CPU made
-// them), and adding half a unit cannot carry out of those: no need to look for them, 1.09 times faster in bf16 SwiGLU.
+// What NaNs a store may meet. Those of arithmetic on 16-bit inputs end in 16 zero bits (they came in so, or the CPU
+// made them), and adding half a unit cannot carry out of those: no need to look for them, 1.09 times faster in bf16
+// SwiGLU.
 enum class NaNs { any, of_16bit_inputs };
 
 HWY_INLINE size_t pair_lanes() { return 2 * hn::Lanes(F32()); }

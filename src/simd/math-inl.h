@@ -29,7 +29,8 @@ HWY_INLINE Pair exp_polynomial(Pair r) {
 }
 
 // exp(x) = 2^k · e^r. Adding 1.5 · 2^23 rounds x·log2 e to the integer k and leaves it in the low bits, where a shift
-// makes an exponent of it. ln 2 comes in two parts; the first has few bits, so that its product is exact without FMA too.
+// makes an exponent of it. ln 2 comes in two parts; the first has few bits, so that its product is exact without FMA
+// too.
 struct Reduced {
     Pair shifted, r;  // k + (magic − 1.5 · 2^23) in the low bits of shifted
 };

@@ -68,15 +68,15 @@ TEST(Catalogue, IsJsonWithEveryOperator) {
                              "\"Ascend910B\"", "\"formula\"", "\"document\""})
         EXPECT_NE(text.find(word), std::string::npos) << word;
     // aclInit reads any JSON file, and says when it is none
-    char path[] = "/tmp/gradus_catalogue_XXXXXX";
-    const int file = mkstemp(path);
+    std::string path = ::testing::TempDir() + "gradus_catalogue_XXXXXX";
+    const int file = mkstemp(path.data());
     ASSERT_GE(file, 0);
     ASSERT_EQ(write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
     close(file);
     aclFinalize();
-    EXPECT_EQ(aclInit(path), 0) << take_message();
+    EXPECT_EQ(aclInit(path.c_str()), 0) << take_message();
     EXPECT_EQ(aclFinalize(), 0);
-    std::remove(path);
+    std::remove(path.c_str());
 }
 
 TEST(Options, NamesAndValues) {
@@ -141,8 +141,7 @@ TEST(Environment, AWrongValueIsAnError) {
     ASSERT_GT(length, 0);
     self[length] = '\0';
     const auto answer = [&](const std::string& variable) {
-        const std::string command =
-            variable + " '" + self + "' --gtest_filter='*Answers' 2>&1";
+        const std::string command = variable + " '" + self + "' --gtest_filter='*Answers' 2>&1";
         FILE* pipe = popen(command.c_str(), "r");
         std::string output;
         char line[512];

@@ -127,8 +127,8 @@ SIGNATURE(aclnnStatus, aclnnNsaSelectedAttentionGetWorkspaceSize,
 SIGNATURE(aclnnStatus, aclnnNsaSelectedAttention, (void*, uint64_t, aclOpExecutor*, aclrtStream))
 SIGNATURE(aclnnStatus, aclnnNsaSelectedAttentionGradGetWorkspaceSize,
           (const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*, const aclTensor*,
-           const aclTensor*, const aclTensor*, const aclIntArray*, const aclIntArray*, const aclTensor*, double, int64_t,
-           int64_t, int64_t, char*, int64_t, const aclTensor*, const aclTensor*, const aclTensor*, uint64_t*,
+           const aclTensor*, const aclTensor*, const aclIntArray*, const aclIntArray*, const aclTensor*, double,
+           int64_t, int64_t, int64_t, char*, int64_t, const aclTensor*, const aclTensor*, const aclTensor*, uint64_t*,
            aclOpExecutor**))
 SIGNATURE(aclnnStatus, aclnnNsaSelectedAttentionGrad, (void*, uint64_t, aclOpExecutor*, aclrtStream))
 SIGNATURE(aclnnStatus, aclnnScaledMaskedSoftmaxGetWorkspaceSize,

@@ -3,8 +3,8 @@
 
 #include "ops/nsa_selected_attention/effort.h"
 #include "ops/nsa_selected_attention/golden.h"
-#include "ops/nsa_selected_attention/plan.h"
 #include "ops/nsa_selected_attention/kernel_tiles.h"
+#include "ops/nsa_selected_attention/plan.h"
 
 namespace gradus::nsa_selected_attention {
 

@@ -24,8 +24,7 @@ TensorView half_of(TensorView view, int axis, int which) {
 }
 
 template <typename Kernel>
-Planned planned(const Call& call, std::span<const RowOperand> operands, Kernel kernel,
-                RunPlan<Plan<Kernel>> run) {
+Planned planned(const Call& call, std::span<const RowOperand> operands, Kernel kernel, RunPlan<Plan<Kernel>> run) {
     const TensorView& half = operands[0].view;
     Planned result;
     if (half.empty()) return result;
@@ -47,8 +46,10 @@ Planned planned(const Call& call, std::span<const RowOperand> operands, Kernel k
 void run_forward(const Plan<ForwardKernel>& plan, std::byte* const* address, std::byte*) noexcept {
     parallel_for(plan.tiles.count, plan.slots, [&](int64_t tile, int) {
         run_tile(plan.tiles, tile, address, [&plan](const auto& p, int64_t n) {
-            if (plan.kernel) plan.kernel(p[0], p[1], p[2], n);
-            else golden_forward(plan.dtype, p[0], p[1], p[2], n);
+            if (plan.kernel)
+                plan.kernel(p[0], p[1], p[2], n);
+            else
+                golden_forward(plan.dtype, p[0], p[1], p[2], n);
         });
     });
 }
@@ -56,8 +57,10 @@ void run_forward(const Plan<ForwardKernel>& plan, std::byte* const* address, std
 void run_grad(const Plan<GradKernel>& plan, std::byte* const* address, std::byte*) noexcept {
     parallel_for(plan.tiles.count, plan.slots, [&](int64_t tile, int) {
         run_tile(plan.tiles, tile, address, [&plan](const auto& p, int64_t n) {
-            if (plan.kernel) plan.kernel(p[0], p[1], p[2], p[3], p[4], n);
-            else golden_grad(plan.dtype, p[0], p[1], p[2], p[3], p[4], n);
+            if (plan.kernel)
+                plan.kernel(p[0], p[1], p[2], p[3], p[4], n);
+            else
+                golden_grad(plan.dtype, p[0], p[1], p[2], p[3], p[4], n);
         });
     });
 }
