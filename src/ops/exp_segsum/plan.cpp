@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kBlockElements = 1 << 16;  // of a task: one matrix of 256×256, or many small ones
 constexpr int64_t kMostOnStack = 4096;       // columns whose sums live on the stack; longer ones in the workspace
+constexpr int64_t kFewOnStack = 512;         // a small call may run on its caller's thread, whose stack may be short
 constexpr int64_t kGatherRows = 16;          // copied at a time: whole lines of a transposed matrix
 constexpr int64_t kStageElements = 4096;     // of the result, made in the cache and then moved to its place
 
@@ -130,20 +131,26 @@ void make_large(const ForwardPlan& plan, int64_t begin, int64_t end, const Forwa
     }
 }
 
+template <int64_t kMost>
+void forward_block(const ForwardPlan& plan, std::byte* const* address, std::byte* workspace, int64_t block,
+                   int slot) noexcept {
+    alignas(64) double value[kMost], step[kMost];
+    alignas(64) std::byte stage[(std::max(kStageElements, kRowGroup * kMost) + kPadding) * sizeof(float)];
+    const bool here = plan.size <= kMost;
+    ForwardColumns columns = {here ? value : plan.value.at(workspace, slot),
+                              here ? step : plan.step.at(workspace, slot), false, 0};
+    const ForwardOperands at = {plan, address, plan.x_copy.at(workspace, slot),
+                                here ? stage : plan.stage.at(workspace, slot)};
+    const int64_t begin = block * plan.blocks.matrices;
+    const int64_t end = std::min(begin + plan.blocks.matrices, plan.batch.count);
+    (plan.small ? make_small : make_large)(plan, begin, end, at, columns);
+    if (plan.streaming) stream_fence();
+}
+
 void run_forward(const ForwardPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
-    parallel_for(plan.blocks.count, plan.blocks.slots, [&](int64_t block, int slot) {
-        alignas(64) double value[kMostOnStack], step[kMostOnStack];
-        alignas(64) std::byte stage[(kRowGroup * kMostOnStack + kPadding) * sizeof(float)];
-        const bool here = plan.size <= kMostOnStack;
-        ForwardColumns columns = {here ? value : plan.value.at(workspace, slot),
-                                  here ? step : plan.step.at(workspace, slot), false, 0};
-        const ForwardOperands at = {plan, address, plan.x_copy.at(workspace, slot),
-                                    here ? stage : plan.stage.at(workspace, slot)};
-        const int64_t begin = block * plan.blocks.matrices;
-        const int64_t end = std::min(begin + plan.blocks.matrices, plan.batch.count);
-        (plan.small ? make_small : make_large)(plan, begin, end, at, columns);
-        if (plan.streaming) stream_fence();
-    });
+    const auto run = plan.size <= kFewOnStack ? forward_block<kFewOnStack> : forward_block<kMostOnStack>;
+    parallel_for(plan.blocks.count, plan.blocks.slots,
+                 [&](int64_t block, int slot) { run(plan, address, workspace, block, slot); });
 }
 
 // Rows of a matrix for the kernel; those without unit stride are copied, only what lies below the diagonal.
@@ -156,30 +163,36 @@ MatrixRows rows_of(const BackwardPlan& plan, const MatrixStrides& from, std::byt
     return {copy, pitch, pitch};
 }
 
-void run_backward(const BackwardPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
+template <int64_t kMost>
+void backward_block(const BackwardPlan& plan, std::byte* const* address, std::byte* workspace, int64_t block,
+                    int slot) noexcept {
     using namespace backward;
+    alignas(64) double sum[kMost], result[kMost];
     const int64_t size = plan.size;
+    const bool here = size <= kMost;
+    BackwardColumns columns = {here ? sum : plan.sum.at(workspace, slot),
+                               here ? result : plan.result.at(workspace, slot), 0};
     const int64_t chunk = plan.g.dense && plan.y.dense ? size : kGatherRows;
-    parallel_for(plan.blocks.count, plan.blocks.slots, [&](int64_t block, int slot) {
-        alignas(64) double sum[kMostOnStack], result[kMostOnStack];
-        const bool here = size <= kMostOnStack;
-        BackwardColumns columns = {here ? sum : plan.sum.at(workspace, slot),
-                                   here ? result : plan.result.at(workspace, slot), 0};
-        // against the direction of memory, as the rows of a triangle go: see README.md
-        const int64_t end = plan.batch.count - block * plan.blocks.matrices;
-        const int64_t begin = std::max<int64_t>(0, end - plan.blocks.matrices);
-        for (int64_t m = end - 1; m >= begin; --m) {
-            std::byte* g = address[kGradOutput] + plan.batch.at(0, m);
-            std::byte* y = address[kGradSelf] + plan.batch.at(1, m);
-            for (int64_t i = (size - 1) / chunk * chunk; i >= 0; i -= chunk) {
-                const int64_t rows = std::min(chunk, size - i);
-                plan.kernel.rows(rows_of(plan, plan.g, g, plan.g_copy.at(workspace, slot), i, rows),
-                                 rows_of(plan, plan.y, y, plan.y_copy.at(workspace, slot), i, rows), i, rows, size,
-                                 columns);
-            }
-            plan.kernel.store(columns, size, address[kGradInput] + plan.batch.at(2, m), plan.out_step);
+    // against the direction of memory, as the rows of a triangle go: see README.md
+    const int64_t end = plan.batch.count - block * plan.blocks.matrices;
+    const int64_t begin = std::max<int64_t>(0, end - plan.blocks.matrices);
+    for (int64_t m = end - 1; m >= begin; --m) {
+        std::byte* g = address[kGradOutput] + plan.batch.at(0, m);
+        std::byte* y = address[kGradSelf] + plan.batch.at(1, m);
+        for (int64_t i = (size - 1) / chunk * chunk; i >= 0; i -= chunk) {
+            const int64_t rows = std::min(chunk, size - i);
+            plan.kernel.rows(rows_of(plan, plan.g, g, plan.g_copy.at(workspace, slot), i, rows),
+                             rows_of(plan, plan.y, y, plan.y_copy.at(workspace, slot), i, rows), i, rows, size,
+                             columns);
         }
-    });
+        plan.kernel.store(columns, size, address[kGradInput] + plan.batch.at(2, m), plan.out_step);
+    }
+}
+
+void run_backward(const BackwardPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
+    const auto run = plan.size <= kFewOnStack ? backward_block<kFewOnStack> : backward_block<kMostOnStack>;
+    parallel_for(plan.blocks.count, plan.blocks.slots,
+                 [&](int64_t block, int slot) { run(plan, address, workspace, block, slot); });
 }
 
 }  // namespace
