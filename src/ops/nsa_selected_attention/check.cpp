@@ -20,8 +20,33 @@ struct Arguments {
     const char* layout;
 };
 
+// Where an operator has what both take: query, key and value come first in either order of arguments.
+struct Places {
+    int topk, mask, query_lengths, key_lengths, heads, mode, size, count, layout;
+};
+
 std::vector<int64_t> ends_of(const Call& call, int argument, int64_t rows) {
     return call.array(argument).value_or(std::vector<int64_t>{rows});
+}
+
+Arguments arguments_of(const Call& call, const Places& at) {
+    static_assert(int{forward::kQuery} == int{grad::kQuery} && int{forward::kKey} == int{grad::kKey} &&
+                  int{forward::kValue} == int{grad::kValue});
+    const TensorView &query = call.view(forward::kQuery), &key = call.view(forward::kKey);
+    return {query,
+            key,
+            call.view(forward::kValue),
+            call.view(at.topk),
+            call.given(at.mask) ? &call.view(at.mask) : nullptr,
+            ends_of(call, at.query_lengths, query.of(0)),
+            ends_of(call, at.key_lengths, key.of(0)),
+            call.array(at.query_lengths) ? "actualSeqQLenOptional" : "query",
+            call.array(at.key_lengths) ? "actualSeqKvLenOptional" : "key",
+            call.integer(at.heads),
+            call.integer(at.mode),
+            call.integer(at.size),
+            call.integer(at.count),
+            call.text(at.layout)};
 }
 
 Status expect_sizes(const char* argument, const TensorView& view, int64_t a, int64_t b, int64_t c) {
@@ -121,21 +146,16 @@ Status expect_like_query(const char* argument, const Call& call, int i, const Te
 
 Status check_forward(const Call& call) {
     using namespace forward;
-    const TensorView &query = call.view(kQuery), &key = call.view(kKey), &value = call.view(kValue);
-    const Arguments a{query,
-                      key,
-                      value,
-                      call.view(kTopk),
-                      call.given(kMask) ? &call.view(kMask) : nullptr,
-                      ends_of(call, kQueryLengths, query.of(0)),
-                      ends_of(call, kKeyLengths, key.of(0)),
-                      call.array(kQueryLengths) ? "actualSeqQLenOptional" : "query",
-                      call.array(kKeyLengths) ? "actualSeqKvLenOptional" : "key",
-                      call.integer(kHeads),
-                      call.integer(kMode),
-                      call.integer(kSize),
-                      call.integer(kCount),
-                      call.text(kLayout)};
+    const TensorView &query = call.view(kQuery), &value = call.view(kValue);
+    const Arguments a = arguments_of(call, {.topk = kTopk,
+                                            .mask = kMask,
+                                            .query_lengths = kQueryLengths,
+                                            .key_lengths = kKeyLengths,
+                                            .heads = kHeads,
+                                            .mode = kMode,
+                                            .size = kSize,
+                                            .count = kCount,
+                                            .layout = kLayout});
     GRADUS_TRY(check_attributes(a));
     GRADUS_TRY(check_operands(a));
     const int64_t rows = query.of(0), heads = query.of(1);
@@ -148,20 +168,15 @@ Status check_forward(const Call& call) {
 Status check_grad(const Call& call) {
     using namespace grad;
     const TensorView &query = call.view(kQuery), &key = call.view(kKey), &value = call.view(kValue);
-    const Arguments a{query,
-                      key,
-                      value,
-                      call.view(kTopk),
-                      call.given(kMask) ? &call.view(kMask) : nullptr,
-                      ends_of(call, kQueryLengths, query.of(0)),
-                      ends_of(call, kKeyLengths, key.of(0)),
-                      call.array(kQueryLengths) ? "actualSeqQLenOptional" : "query",
-                      call.array(kKeyLengths) ? "actualSeqKvLenOptional" : "key",
-                      call.integer(kHeads),
-                      call.integer(kMode),
-                      call.integer(kSize),
-                      call.integer(kCount),
-                      call.text(kLayout)};
+    const Arguments a = arguments_of(call, {.topk = kTopk,
+                                            .mask = kMask,
+                                            .query_lengths = kQueryLengths,
+                                            .key_lengths = kKeyLengths,
+                                            .heads = kHeads,
+                                            .mode = kMode,
+                                            .size = kSize,
+                                            .count = kCount,
+                                            .layout = kLayout});
     GRADUS_TRY(check_attributes(a));
     GRADUS_TRY(check_operands(a));
     const int64_t rows = query.of(0), heads = query.of(1), keys = key.of(0), key_heads = key.of(1);
