@@ -1,5 +1,6 @@
-// Gradient, a head of the key at a time: dQ row by row over the blocks of the row, then dK and dV block by block over
-// the rows that chose the block. Both compute the scores; keeping them would take rows·heads·count·size numbers.
+// Gradient, a head of the key and a stage of rows at a time: P, dS and dQ row by row over the blocks of the row, then
+// dK and dV block by block over the rows that chose the block. Of P and dS, rows·heads·count·size numbers in all, a
+// stage's are kept.
 #include <atomic>
 #include <cmath>
 
@@ -27,25 +28,32 @@ void warn_once() noexcept {
 void invert(const GradPlan& plan, std::byte* const* address, std::byte* workspace, int64_t key_head) noexcept {
     const Extent& e = plan.extent;
     int64_t* const first = plan.first.at(workspace);
-    uint32_t* const list = plan.list.at(workspace);
+    Chooser* const list = plan.list.at(workspace);
     const auto each = [&](const auto& f) {
         Choices choices;
         for (int64_t row = 0; row < e.rows; ++row) {
             e.choose(plan.views.topk, address, row, key_head, choices);
-            for (const Choice& choice : choices.all()) f(row, choice.block);
+            for (int64_t i = 0; i < choices.count; ++i) f(row, choices.at[i].block, i);
         }
     };
     std::fill(first, first + e.blocks + 2, 0);
-    each([first](int64_t, int64_t block) { ++first[block + 2]; });
+    each([first](int64_t, int64_t block, int64_t) { ++first[block + 2]; });
     for (int64_t b = 0; b < e.blocks; ++b) first[b + 2] += first[b + 1];
-    each([=](int64_t row, int64_t block) { list[first[block + 1]++] = static_cast<uint32_t>(row); });
+    each([=](int64_t row, int64_t block, int64_t choice) {
+        list[first[block + 1]++] = {static_cast<uint32_t>(row), static_cast<uint32_t>(choice)};
+    });
+    std::copy(first, first + e.blocks, plan.next.at(workspace));
 }
 
-void pack_blocks(const GradPlan& plan, std::byte* const* address, std::byte* workspace, int64_t head) noexcept {
+// Sums that begin at 0, and the layouts of the products.
+void prepare_blocks(const GradPlan& plan, std::byte* const* address, std::byte* workspace, int64_t head) noexcept {
     const Extent& e = plan.extent;
     const gemm::Path& path = *plan.path;
     const int64_t* const first = plan.first.at(workspace);
     parallel_for(e.blocks, plan.slots, [&](int64_t block, int) {
+        double *const key_sums = plan.key_sums.at(workspace, block), *value_sums = plan.value_sums.at(workspace, block);
+        std::fill(key_sums, key_sums + e.size * e.depth, 0.0);
+        std::fill(value_sums, value_sums + e.size * e.value_depth, 0.0);
         if (first[block] == first[block + 1]) return;  // nobody asks for it
         const Choice b = e.block_at(block);
         const gemm::Matrix keys = rows_of(plan.views.key, address, b.key, head);
@@ -56,21 +64,43 @@ void pack_blocks(const GradPlan& plan, std::byte* const* address, std::byte* wor
     });
 }
 
+// dK and dV of a block into the results' views.
+void write_block(const GradPlan& plan, std::byte* const* address, std::byte* workspace, int64_t head, int64_t block,
+                 int slot) noexcept {
+    const Extent& e = plan.extent;
+    const Choice keys = e.block_at(block);
+    std::byte* const line = plan.key.line.at(workspace, slot);
+    for (int64_t i = 0; i < keys.rows; ++i) {
+        const Cube &dk = plan.views.key_grad, &dv = plan.views.value_grad;
+        put_row(plan.rows, plan.key_sums.at(workspace, block) + i * e.depth, e.depth, e.scale,
+                dk.at(address, keys.key + i, head), dk.column, line);
+        put_row(plan.rows, plan.value_sums.at(workspace, block) + i * e.value_depth, e.value_depth, 1,
+                dv.at(address, keys.key + i, head), dv.column, line);
+    }
+}
+
 void run_fast(const GradPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
     const Extent& e = plan.extent;
     std::atomic<bool> far{false};
     for (int64_t head = 0; head < e.key_heads; ++head) {
         invert(plan, address, workspace, head);
-        pack_blocks(plan, address, workspace, head);
-        parallel_for((e.rows + kRowsAtOnce - 1) / kRowsAtOnce, plan.slots, [&](int64_t block, int slot) {
-            QueryGradient gradient(plan, address, workspace, head, slot);
-            for (int64_t t = block * kRowsAtOnce; t < std::min(e.rows, (block + 1) * kRowsAtOnce); ++t) {
-                const float worst = gradient.run(t);
-                if (worst > kFarFromOne) far.store(true, std::memory_order_relaxed);
-            }
-        });
+        prepare_blocks(plan, address, workspace, head);
+        for (const Stage& stage : plan.stages) {
+            parallel_for((stage.end - stage.begin + kRowsAtOnce - 1) / kRowsAtOnce, plan.slots,
+                         [&](int64_t block, int slot) {
+                             QueryGradient gradient(plan, address, workspace, head, slot, stage.begin);
+                             const int64_t first = stage.begin + block * kRowsAtOnce;
+                             for (int64_t t = first; t < std::min(stage.end, first + kRowsAtOnce); ++t) {
+                                 const float worst = gradient.run(t);
+                                 if (worst > kFarFromOne) far.store(true, std::memory_order_relaxed);
+                             }
+                         });
+            parallel_for(e.blocks, plan.slots, [&](int64_t block, int slot) {
+                KeyGradient(plan, address, workspace, head, slot, stage.begin).run(block, stage.end);
+            });
+        }
         parallel_for(e.blocks, plan.slots,
-                     [&](int64_t block, int slot) { KeyGradient(plan, address, workspace, head, slot).run(block); });
+                     [&](int64_t block, int slot) { write_block(plan, address, workspace, head, block, slot); });
     }
     if (far.load(std::memory_order_relaxed)) warn_once();
 }
@@ -90,7 +120,6 @@ void book_query(GradPlan& plan, Scratch& scratch) {
     s.out_grad = scratch.book<std::byte>(path.panel_a(e.group, e.value_depth).bytes(), plan.slots);
     s.scores = scratch.book<float>(heads * length, plan.slots);
     s.dp = scratch.book<float>(heads * length, plan.slots);
-    s.ds = scratch.book<std::byte>(e.group * length * 2, plan.slots);
     s.packed_ds = scratch.book<std::byte>(path.panel_a(e.group, e.size).bytes(), plan.slots);
     s.part_keys = scratch.book<std::byte>(path.panel_b(e.depth, e.size).bytes(), plan.slots);
     s.c = scratch.book<float>(heads * gemm::round_up(e.depth, path.b.rows), plan.slots);
@@ -102,37 +131,49 @@ void book_key(GradPlan& plan, Scratch& scratch) {
     const gemm::Path& path = *plan.path;
     const Extent& e = plan.extent;
     plan.rows_at_once = std::max<int64_t>(1, kScoreRows / e.group);
-    const int64_t rows = plan.rows_at_once * e.group, padded = gemm::round_up(rows, path.a.rows);
-    const int64_t keys = gemm::round_up(e.size, path.a.rows);
+    const int64_t rows = plan.rows_at_once * e.group, keys = gemm::round_up(e.size, path.a.rows);
     KeyScratch& s = plan.key;
-    s.query = scratch.book<std::byte>(rows * e.depth * 2, plan.slots);
-    s.out_grad = scratch.book<std::byte>(rows * e.value_depth * 2, plan.slots);
-    s.row_query = scratch.book<std::byte>(path.panel_a(rows, e.depth).bytes(), plan.slots);
-    s.row_out_grad = scratch.book<std::byte>(path.panel_a(rows, e.value_depth).bytes(), plan.slots);
-    s.column_query = scratch.book<std::byte>(path.panel_b(e.depth, rows).bytes(), plan.slots);
-    s.column_out_grad = scratch.book<std::byte>(path.panel_b(e.value_depth, rows).bytes(), plan.slots);
-    s.scores = scratch.book<float>(padded * plan.width, plan.slots);
-    s.dp = scratch.book<float>(padded * plan.width, plan.slots);
-    s.p = scratch.book<std::byte>(rows * e.size * 2, plan.slots);
-    s.ds = scratch.book<std::byte>(rows * e.size * 2, plan.slots);
-    s.packed_p = scratch.book<std::byte>(path.panel_a(e.size, rows).bytes(), plan.slots);
+    s.heads = scratch.book<std::byte>(rows * e.depth * 2, plan.slots);
+    s.columns = scratch.book<std::byte>(path.panel_b(e.depth, rows).bytes(), plan.slots);
+    s.half = scratch.book<std::byte>(rows * e.size * 2, plan.slots);
+    s.packed_half = scratch.book<std::byte>(path.panel_a(e.size, rows).bytes(), plan.slots);
     s.key_c = scratch.book<float>(keys * gemm::round_up(e.depth, path.b.rows), plan.slots);
     s.value_c = scratch.book<float>(keys * gemm::round_up(e.value_depth, path.b.rows), plan.slots);
-    s.part_c = scratch.book<float>(keys * gemm::round_up(e.depth, path.b.rows), plan.slots);
-    s.key_total = scratch.book<double>(e.size * e.depth, plan.slots);
-    s.value_total = scratch.book<double>(e.size * e.value_depth, plan.slots);
     s.line = scratch.book<std::byte>(e.depth * 2, plan.slots);
+}
+
+// Batches are cut after so many rows of their own, and neighbours share a stage while they fit: how the sums of a block
+// are cut follows from its batch alone. Returns the rows of the longest stage.
+int64_t set_stages(GradPlan& plan) {
+    const Extent& e = plan.extent;
+    const int64_t most = std::max(2 * kRowsAtOnce, kKeptBytes / (2 * e.group * e.count * plan.width * 2));
+    int64_t longest = 0;
+    for (const Batch& batch : e.batches)
+        for (int64_t begin = batch.query_begin; begin < batch.query_end; begin += most) {
+            const int64_t end = std::min(begin + most, batch.query_end);
+            if (!plan.stages.empty() && end - plan.stages.back().begin <= most)
+                plan.stages.back().end = end;
+            else
+                plan.stages.push_back({begin, end});
+            longest = std::max(longest, end - plan.stages.back().begin);
+        }
+    return longest;
 }
 
 void book(GradPlan& plan, Scratch& scratch) {
     const gemm::Path& path = *plan.path;
     const Extent& e = plan.extent;
     plan.first = scratch.book<int64_t>(e.blocks + 2);
-    plan.list = scratch.book<uint32_t>(e.rows * e.count);
-    plan.delta = scratch.book<float>(e.rows * e.group);
+    plan.next = scratch.book<int64_t>(e.blocks);
+    plan.list = scratch.book<Chooser>(e.rows * e.count);
     plan.keys = scratch.book<std::byte>(path.panel_b(e.size, e.depth).bytes(), e.blocks);
     plan.key_columns = scratch.book<std::byte>(path.panel_b(e.depth, e.size).bytes(), e.blocks);
     plan.values = scratch.book<std::byte>(path.panel_b(e.size, e.value_depth).bytes(), e.blocks);
+    plan.key_sums = scratch.book<double>(e.size * e.depth, e.blocks);
+    plan.value_sums = scratch.book<double>(e.size * e.value_depth, e.blocks);
+    const int64_t kept = set_stages(plan) * e.group * e.count * plan.width * 2;
+    plan.p = scratch.book<std::byte>(kept);
+    plan.ds = scratch.book<std::byte>(kept);
     book_query(plan, scratch);
     book_key(plan, scratch);
 }

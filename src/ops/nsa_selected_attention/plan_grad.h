@@ -1,4 +1,4 @@
-// The gradient's plan, and its two halves: dQ of a row, dK and dV of a block.
+// The gradient's plan, and its two halves: scores and dQ of a row, dK and dV of a block.
 #pragma once
 
 #include "ops/nsa_selected_attention/effort.h"
@@ -10,18 +10,28 @@ namespace gradus::nsa_selected_attention {
 
 // Rows of scores of one product of dK and dV: a k block of the f32 path.
 inline constexpr int64_t kScoreRows = 256;
+// What is kept of P and dS at a time.
+inline constexpr int64_t kKeptBytes = 64 << 20;
+
+// Rows whose P and dS are kept together.
+struct Stage {
+    int64_t begin, end;
+};
+// A row that chose a block, as the choice-th of those it sees.
+struct Chooser {
+    uint32_t row, choice;
+};
 
 // Of a thread. Scores: [G, count·width]
 struct QueryScratch {
-    Piece<std::byte> query, out_grad, ds, packed_ds, part_keys, lines;
+    Piece<std::byte> query, out_grad, packed_ds, part_keys, lines;
     Piece<float> scores, dp, c;
     Piece<double> total;
 };
-// Of a thread. Rows of several query rows are copied together, [rows·G, D]; scores: [rows·G, width]
+// Of a thread. Heads of several rows are copied together: [rows·G, D], [rows·G, size]
 struct KeyScratch {
-    Piece<std::byte> query, out_grad, row_query, row_out_grad, column_query, column_out_grad, p, ds, packed_p, line;
-    Piece<float> scores, dp, key_c, value_c, part_c;
-    Piece<double> key_total, value_total;
+    Piece<std::byte> heads, columns, half, packed_half, line;
+    Piece<float> key_c, value_c;
 };
 
 struct GradPlan {
@@ -32,11 +42,15 @@ struct GradPlan {
     RowFunctions rows;
     int64_t width;         // columns of a block's scores: whole strips
     int64_t rows_at_once;  // query rows of one product of dK and dV
-    // of a head of the key: who chose a block, delta of [rows, G], blocks [size, D], [D, size] and [size, Dv]
-    Piece<int64_t> first;
-    Piece<uint32_t> list;
-    Piece<float> delta;
+    std::vector<Stage> stages;
+    // of a head of the key: who chose a block, and where its list goes on; blocks [size, D], [D, size] and [size, Dv];
+    // sums of dK and dV
+    Piece<int64_t> first, next;
+    Piece<Chooser> list;
     Piece<std::byte> keys, key_columns, values;
+    Piece<double> key_sums, value_sums;
+    // of a stage: [rows, G, count·width] in the operands' type
+    Piece<std::byte> p, ds;
     QueryScratch query;
     KeyScratch key;
     Piece<double> golden_sums, golden_scores;
@@ -44,8 +58,15 @@ struct GradPlan {
 
 // What a half works on.
 struct Half {
-    Half(const GradPlan& p, std::byte* const* addresses, std::byte* scratch, int64_t head, int thread)
-        : plan(p), e(p.extent), path(*p.path), address(addresses), workspace(scratch), key_head(head), slot(thread) {}
+    Half(const GradPlan& p, std::byte* const* addresses, std::byte* scratch, int64_t head, int thread, int64_t begin)
+        : plan(p),
+          e(p.extent),
+          path(*p.path),
+          address(addresses),
+          workspace(scratch),
+          key_head(head),
+          slot(thread),
+          stage_begin(begin) {}
 
     const GradPlan& plan;
     const Extent& e;
@@ -54,12 +75,18 @@ struct Half {
     std::byte* workspace;
     int64_t key_head;
     int slot;
+    int64_t stage_begin;
+
+    // Where a row's heads begin in P or dS.
+    std::byte* kept(const Piece<std::byte>& piece, int64_t row) const {
+        return piece.at(workspace) + (row - stage_begin) * e.group * e.count * plan.width * 2;
+    }
 };
 
 class QueryGradient : Half {
   public:
     using Half::Half;
-    // dQ of a row's heads, and their delta. Returns how far Σ P is from 1 at worst.
+    // dQ of a row's heads; P and dS are kept. Returns how far Σ P is from 1 at worst.
     float run(int64_t row) noexcept;
 
   private:
@@ -76,18 +103,17 @@ class QueryGradient : Half {
 class KeyGradient : Half {
   public:
     using Half::Half;
-    // dK and dV of a block.
-    void run(int64_t block) noexcept;
+    // Adds to dK and dV of a block what the rows of the stage, which end before `end`, have for it.
+    void run(int64_t block, int64_t end) noexcept;
 
   private:
-    void gather_rows_of(const uint32_t* rows, int64_t count) noexcept;
-    void score(const uint32_t* rows, int64_t count) noexcept;
-    void add(Total& total, const gemm::Panel& columns, const std::byte* packed, const std::byte* half) noexcept;
-    void write(const Cube& to, const Total& total, double factor) noexcept;
+    void copy_heads(const Cube& from, int64_t depth, std::byte* to) const noexcept;
+    void copy_scores(const Piece<std::byte>& from, std::byte* to) const noexcept;
+    void add(Total& total, const Cube& from, const Piece<std::byte>& scores) noexcept;
 
-    Choice block_{};
-    int64_t seen_ = 0;        // keys of the block that the rows at hand see
-    int64_t score_rows_ = 0;  // rows at hand, times G
+    std::span<const Chooser> choosers_;
+    int64_t rows_ = 0;  // of the block
+    int64_t seen_ = 0;  // keys of the block that the rows at hand see
 };
 
 }  // namespace gradus::nsa_selected_attention

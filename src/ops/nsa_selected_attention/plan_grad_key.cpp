@@ -1,122 +1,76 @@
-// dK and dV of one block: the rows that chose it, in order, some hundred rows of scores at a time.
+// dK and dV of one block: the rows that chose it, in order, some hundred rows of scores to a product.
 #include <cstring>
 
 #include "ops/nsa_selected_attention/plan_grad.h"
 
 namespace gradus::nsa_selected_attention {
-namespace {
 
-// Heads of a row, dense; a head that has seen nothing is zeros, so that nothing comes of it.
-void copy_heads(const Cube& from, std::byte* const* address, int64_t row, int64_t head, int64_t n, bool nothing,
-                std::byte* to) {
-    const std::byte* const at = from.at(address, row, head);
-    if (nothing)
-        std::memset(to, 0, static_cast<size_t>(n) * 2);
-    else if (from.column == 1)
-        std::memcpy(to, at, static_cast<size_t>(n) * 2);
+// Heads of the rows at hand, dense; a head that has seen nothing is zeros, so that nothing comes of it.
+void KeyGradient::copy_heads(const Cube& from, int64_t depth, std::byte* to) const noexcept {
+    for (const Chooser& chooser : choosers_)
+        for (int64_t head = key_head * e.group; head < (key_head + 1) * e.group; ++head, to += depth * 2) {
+            const std::byte* const at = from.at(address, chooser.row, head);
+            if (plan.views.sum.f32(address, chooser.row, head) == 0)
+                std::memset(to, 0, static_cast<size_t>(depth) * 2);
+            else if (from.column == 1)
+                std::memcpy(to, at, static_cast<size_t>(depth) * 2);
+            else
+                gather(to, at, from.column, depth, 2);
+        }
+}
+
+// P or dS of the rows at hand in this block, dense.
+void KeyGradient::copy_scores(const Piece<std::byte>& from, std::byte* to) const noexcept {
+    for (const Chooser& chooser : choosers_) {
+        const std::byte* at = kept(from, chooser.row) + chooser.choice * plan.width * 2;
+        for (int64_t g = 0; g < e.group; ++g, at += e.count * plan.width * 2, to += e.size * 2)
+            std::memcpy(to, at, static_cast<size_t>(e.size) * 2);
+    }
+}
+
+// total += scores^T · from, over the rows at hand. Where they see a part of the block, the product ends there: the
+// other keys get nothing.
+void KeyGradient::add(Total& total, const Cube& from, const Piece<std::byte>& scores) noexcept {
+    const KeyScratch& s = plan.key;
+    const int64_t score_rows = static_cast<int64_t>(choosers_.size()) * e.group, depth = total.columns;
+    std::byte *const heads = s.heads.at(workspace, slot), *const half = s.half.at(workspace, slot);
+    copy_heads(from, depth, heads);
+    copy_scores(scores, half);
+    const gemm::Panel a = path.panel_a(seen_, score_rows), b = path.panel_b(depth, score_rows);
+    std::byte *const packed_a = s.packed_half.at(workspace, slot), *const packed_b = s.columns.at(workspace, slot);
+    pack_all(path, a, packed_a, score_rows, transposed({half, e.size, 1}));
+    pack_all(path, b, packed_b, score_rows, transposed({heads, depth, 1}));
+    const bool whole = seen_ == rows_;
+    if (!whole) total.fold(plan.rows);
+    multiply(path, a, packed_a, b, packed_b, depth, total.c, total.stride, total.accumulate());
+    if (whole)
+        total.added(plan.rows);
     else
-        gather(to, at, from.column, n, 2);
+        total.add_rows(plan.rows, total.c, total.stride, seen_);
 }
 
-}  // namespace
-
-void KeyGradient::gather_rows_of(const uint32_t* rows, int64_t count) noexcept {
+void KeyGradient::run(int64_t block, int64_t end) noexcept {
     const KeyScratch& s = plan.key;
-    std::byte *query = s.query.at(workspace, slot), *out_grad = s.out_grad.at(workspace, slot);
-    for (int64_t i = 0; i < count; ++i)
-        for (int64_t head = key_head * e.group; head < (key_head + 1) * e.group; ++head) {
-            const bool nothing = plan.views.sum.f32(address, rows[i], head) == 0;
-            copy_heads(plan.views.query, address, rows[i], head, e.depth, nothing, query);
-            copy_heads(plan.views.out_grad, address, rows[i], head, e.value_depth, nothing, out_grad);
-            query += e.depth * 2, out_grad += e.value_depth * 2;
-        }
-}
-
-// P and dS, [rows·G, size] in the operands' type.
-void KeyGradient::score(const uint32_t* rows, int64_t count) noexcept {
-    const KeyScratch& s = plan.key;
-    score_rows_ = count * e.group;
-    gather_rows_of(rows, count);
-    float *const scores = s.scores.at(workspace, slot), *const dp = s.dp.at(workspace, slot);
-    const auto product = [&](const std::byte* dense, std::byte* packed, int64_t depth, const std::byte* keys,
-                             float* c) {
-        const gemm::Panel a = path.panel_a(score_rows_, depth);
-        pack_all(path, a, packed, depth, {dense, depth, 1});
-        multiply(path, a, packed, path.panel_b(block_.rows, depth), keys, seen_, c, plan.width, false);
-    };
-    product(s.query.at(workspace, slot), s.row_query.at(workspace, slot), e.depth,
-            plan.keys.at(workspace, block_.block), scores);
-    product(s.out_grad.at(workspace, slot), s.row_out_grad.at(workspace, slot), e.value_depth,
-            plan.values.at(workspace, block_.block), dp);
-    const Stretch seen{0, seen_};
-    for (int64_t i = 0; i < score_rows_; ++i) {
-        const int64_t row = rows[i / e.group], g = i % e.group, head = key_head * e.group + g;
-        std::byte *const p_half = s.p.at(workspace, slot) + i * e.size * 2, *const ds = s.ds.at(workspace, slot) +
-                                                                                        i * e.size * 2;
-        const Softmax given{plan.views.max.f32(address, row, head), plan.views.sum.f32(address, row, head)};
-        if (given.sum == 0) {
-            std::memset(p_half, 0, static_cast<size_t>(e.size) * 2);
-            std::memset(ds, 0, static_cast<size_t>(e.size) * 2);
-            continue;
-        }
-        float *const p = scores + i * plan.width, *const row_dp = dp + i * plan.width;
-        plan.rows.probabilities(p, row_dp, {&seen, 1}, static_cast<float>(e.scale), given);
-        plan.rows.gradient(p, row_dp, {&seen, 1}, plan.delta.at(workspace)[row * e.group + g], ds, p_half);
-    }
-}
-
-// total += half^T · columns, over the rows at hand. Where they see a part of the block, the other keys get nothing: the
-// product is added by rows.
-void KeyGradient::add(Total& total, const gemm::Panel& columns, const std::byte* packed,
-                      const std::byte* half) noexcept {
-    const KeyScratch& s = plan.key;
-    const gemm::Panel a = path.panel_a(seen_, score_rows_);
-    std::byte* const packed_half = s.packed_p.at(workspace, slot);
-    pack_all(path, a, packed_half, score_rows_, transposed({half, e.size, 1}));
-    if (seen_ == block_.rows) {
-        multiply(path, a, packed_half, columns, packed, total.columns, total.c, total.stride, total.accumulate());
-        return total.added(plan.rows);
-    }
-    float* const part = s.part_c.at(workspace, slot);
-    multiply(path, a, packed_half, columns, packed, total.columns, part, total.stride, false);
-    total.add_rows(plan.rows, part, total.stride, seen_);
-}
-
-void KeyGradient::write(const Cube& to, const Total& total, double factor) noexcept {
-    for (int64_t i = 0; i < block_.rows; ++i)
-        put_row(plan.rows, total.total + i * total.columns, total.columns, factor,
-                to.at(address, block_.key + i, key_head), to.column, plan.key.line.at(workspace, slot));
-}
-
-void KeyGradient::run(int64_t block) noexcept {
-    block_ = e.block_at(block);
-    const KeyScratch& s = plan.key;
-    Total keys{s.key_c.at(workspace, slot), s.key_total.at(workspace, slot), block_.rows, e.depth,
+    rows_ = e.block_at(block).rows;
+    Total keys{s.key_c.at(workspace, slot), plan.key_sums.at(workspace, block), rows_, e.depth,
                gemm::round_up(e.depth, path.b.rows)};
-    Total values{s.value_c.at(workspace, slot), s.value_total.at(workspace, slot), block_.rows, e.value_depth,
+    Total values{s.value_c.at(workspace, slot), plan.value_sums.at(workspace, block), rows_, e.value_depth,
                  gemm::round_up(e.value_depth, path.b.rows)};
-    keys.clear(), values.clear();
-    const int64_t *const first = plan.first.at(workspace), end = first[block + 1];
-    const uint32_t* const list = plan.list.at(workspace);
     const Batch& batch = e.batch_of_block(block);
-    for (int64_t i = first[block]; i < end;) {
+    const Chooser* const list = plan.list.at(workspace);
+    int64_t& next = plan.next.at(workspace)[block];
+    int64_t last = next;
+    while (last < plan.first.at(workspace)[block + 1] && list[last].row < end) ++last;
+    while (next < last) {
         // rows that see a part come first, each with its own share
-        seen_ = e.choice(batch, list[i], block - batch.first_block).visible;
-        const int64_t count = seen_ < block_.rows ? 1 : std::min(plan.rows_at_once, end - i);
-        score(list + i, count);
-        const gemm::Panel query = path.panel_b(e.depth, score_rows_),
-                          out_grad = path.panel_b(e.value_depth, score_rows_);
-        std::byte *const by_query = s.column_query.at(workspace, slot), *const by_grad =
-                                                                            s.column_out_grad.at(workspace, slot);
-        pack_all(path, query, by_query, score_rows_, transposed({s.query.at(workspace, slot), e.depth, 1}));
-        pack_all(path, out_grad, by_grad, score_rows_, transposed({s.out_grad.at(workspace, slot), e.value_depth, 1}));
-        add(values, out_grad, by_grad, s.p.at(workspace, slot));
-        add(keys, query, by_query, s.ds.at(workspace, slot));
-        i += count;
+        seen_ = e.choice(batch, list[next].row, block - batch.first_block).visible;
+        const int64_t count = seen_ < rows_ ? 1 : std::min(plan.rows_at_once, last - next);
+        choosers_ = {list + next, static_cast<size_t>(count)};
+        add(values, plan.views.out_grad, plan.p);
+        add(keys, plan.views.query, plan.ds);
+        next += count;
     }
     keys.fold(plan.rows), values.fold(plan.rows);
-    write(plan.views.key_grad, keys, e.scale);
-    write(plan.views.value_grad, values, 1);
 }
 
 }  // namespace gradus::nsa_selected_attention

@@ -1,4 +1,4 @@
-// dQ of one row: all scores of its heads, then one product for every block it chose, in the order of its list.
+// One row: all scores of its heads, P and dS, and dQ by one product for every block it chose, in the order of its list.
 #include <cmath>
 
 #include "ops/nsa_selected_attention/plan_grad.h"
@@ -37,7 +37,7 @@ float QueryGradient::delta_of(int64_t head, float p_dp) noexcept {
     return plan.rows.dot(row[0], row[1], e.value_depth);
 }
 
-// dS of all heads. A head whose sum is 0 has seen nothing.
+// P and dS of all heads. A head whose sum is 0 has seen nothing.
 float QueryGradient::differentiate() noexcept {
     const QueryScratch& s = plan.query;
     const int64_t length = e.count * plan.width;
@@ -46,16 +46,15 @@ float QueryGradient::differentiate() noexcept {
     for (int64_t g = 0; g < e.group; ++g) {
         const int64_t head = key_head * e.group + g;
         float *const p = s.scores.at(workspace, slot) + g * length, *const dp = s.dp.at(workspace, slot) + g * length;
-        std::byte* const ds = s.ds.at(workspace, slot) + g * length * 2;
+        std::byte *const p_half = kept(plan.p, row_) + g * length * 2, *const ds = kept(plan.ds, row_) + g * length * 2;
         const Softmax given{plan.views.max.f32(address, row_, head), plan.views.sum.f32(address, row_, head)};
         if (given.sum == 0) {
             std::fill(ds, ds + length * 2, std::byte{0});
+            std::fill(p_half, p_half + length * 2, std::byte{0});
             continue;
         }
         const Sums sums = plan.rows.probabilities(p, dp, stretches, static_cast<float>(e.scale), given);
-        const float delta = delta_of(head, sums.p_dp);
-        plan.delta.at(workspace)[row_ * e.group + g] = delta;
-        plan.rows.gradient(p, dp, stretches, delta, ds, nullptr);
+        plan.rows.gradient(p, dp, stretches, delta_of(head, sums.p_dp), ds, p_half);
         worst = std::max(worst, std::fabs(sums.p - 1));
     }
     return worst;
@@ -71,8 +70,7 @@ void QueryGradient::finish() noexcept {
     for (int64_t i = 0; i < choices_.count; ++i) {
         const Choice& choice = choices_.at[i];
         const gemm::Panel a = path.panel_a(e.group, choice.visible), b = path.panel_b(e.depth, choice.visible);
-        pack_all(path, a, packed, choice.visible,
-                 {s.ds.at(workspace, slot) + i * plan.width * 2, e.count * plan.width, 1});
+        pack_all(path, a, packed, choice.visible, {kept(plan.ds, row_) + i * plan.width * 2, e.count * plan.width, 1});
         const std::byte* keys = plan.key_columns.at(workspace, choice.block);
         if (!choice.whole()) {
             std::byte* const part = s.part_keys.at(workspace, slot);
