@@ -35,16 +35,21 @@ HWY_INLINE int64_t columns() { return kVectors * static_cast<int64_t>(hn::Lanes(
 template <typename T>
 constexpr int64_t kChain = std::is_same_v<T, f16> ? 48 : kBlock;
 
+// Tiles of fewer rows, for what ends a panel: a token's few heads are all that there is of them in attention.
+constexpr int kMost = kRows, kMore = kRows * 2 / 3, kFew = kRows / 3;
+
+template <int kUsed>
 struct Sums {
-    V32 at[kRows][kVectors];
+    V32 at[kUsed][kVectors];
 };
 
-// Σ_k a[k][i]·b[k][j].   a: [k, kRows], b: [k, columns]
-HWY_INLINE void run_chain(int64_t k, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, Sums& sums) {
+// Σ_k a[k][i]·b[k][j] for the first kUsed rows.   a: [k, kRows], b: [k, columns]
+template <int kUsed>
+HWY_INLINE void run_chain(int64_t k, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, Sums<kUsed>& sums) {
     const F32 d;
     const int64_t n = static_cast<int64_t>(hn::Lanes(d));
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i)
+    for (int i = 0; i < kUsed; ++i)
 #pragma GCC unroll 16
         for (int j = 0; j < kVectors; ++j) sums.at[i][j] = hn::Zero(d);
     for (int64_t p = 0; p < k; ++p) {
@@ -52,7 +57,7 @@ HWY_INLINE void run_chain(int64_t k, const float* HWY_RESTRICT a, const float* H
 #pragma GCC unroll 16
         for (int j = 0; j < kVectors; ++j) row[j] = hn::Load(d, b + j * n);
 #pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i) {
+        for (int i = 0; i < kUsed; ++i) {
             const V32 x = hn::Set(d, a[i]);
 #pragma GCC unroll 16
             for (int j = 0; j < kVectors; ++j) sums.at[i][j] = hn::MulAdd(x, row[j], sums.at[i][j]);
@@ -62,11 +67,12 @@ HWY_INLINE void run_chain(int64_t k, const float* HWY_RESTRICT a, const float* H
     }
 }
 
-HWY_INLINE void put(const Sums& sums, float* c, int64_t stride, bool add) {
+template <int kUsed>
+HWY_INLINE void put(const Sums<kUsed>& sums, float* c, int64_t stride, bool add) {
     const F32 d;
     const int64_t n = static_cast<int64_t>(hn::Lanes(d));
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i)
+    for (int i = 0; i < kUsed; ++i)
 #pragma GCC unroll 16
         for (int j = 0; j < kVectors; ++j) {
             float* to = c + i * stride + j * n;
@@ -75,21 +81,23 @@ HWY_INLINE void put(const Sums& sums, float* c, int64_t stride, bool add) {
 }
 
 // One tile over one k block: chains, folded here in L1, then into C.
-template <int64_t kLongest>
+template <int64_t kLongest, int kUsed>
 void tile(int64_t k, const float* a, const float* b, float* c, int64_t stride, bool add) {
-    Sums sums;
-    for (int i = 0; i < kRows; ++i) __builtin_prefetch(c + i * stride, 1);
+    Sums<kUsed> sums;
+    for (int i = 0; i < kUsed; ++i) __builtin_prefetch(c + i * stride, 1);
     if (k <= kLongest) {
         run_chain(k, a, b, sums);
         return put(sums, c, stride, add);
     }
-    HWY_ALIGN float local[kRows * kVectors * HWY_MAX_BYTES / sizeof(float)];
-    for (int64_t p = 0; p < k; p += kLongest) {
+    HWY_ALIGN float local[kUsed * kVectors * HWY_MAX_BYTES / sizeof(float)];
+    run_chain(kLongest, a, b, sums);
+    put(sums, local, columns(), false);
+    for (int64_t p = kLongest; p < k; p += kLongest) {
         run_chain(std::min(kLongest, k - p), a + p * kRows, b + p * columns(), sums);
-        put(sums, local, columns(), p > 0);
+        put(sums, local, columns(), true);
     }
     const F32 d;
-    for (int i = 0; i < kRows; ++i)
+    for (int i = 0; i < kUsed; ++i)
         for (int64_t j = 0; j < columns(); j += static_cast<int64_t>(hn::Lanes(d))) {
             float* to = c + i * stride + j;
             const V32 sum = hn::Load(d, local + i * columns() + j);
@@ -107,10 +115,15 @@ void multiply(const Panel& a, const std::byte* packed_a, const Panel& b, const s
     for (int64_t kb = 0; kb * kBlock < a.k; ++kb)
         for (int64_t j = 0; j < block.b_strips; ++j) {  // a strip of B stays in L1, the block of A in L2
             const auto* strip_b = reinterpret_cast<const float*>(packed_b + b.at(kb, block.b_strip + j));
-            for (int64_t i = 0; i < block.a_strips; ++i)
-                tile<kChain<T>>(a.length(kb), reinterpret_cast<const float*>(packed_a + a.at(kb, block.a_strip + i)),
-                                strip_b, block.c + i * kRows * block.c_stride + j * columns(), block.c_stride,
-                                kb > 0 || block.accumulate);
+            for (int64_t i = 0; i < block.a_strips; ++i) {
+                const int64_t rows = a.rows - (block.a_strip + i) * kRows;
+                const auto function = rows > kMore  ? &tile<kChain<T>, kMost>
+                                      : rows > kFew ? &tile<kChain<T>, kMore>
+                                                    : &tile<kChain<T>, kFew>;
+                function(a.length(kb), reinterpret_cast<const float*>(packed_a + a.at(kb, block.a_strip + i)), strip_b,
+                         block.c + i * kRows * block.c_stride + j * columns(), block.c_stride,
+                         kb > 0 || block.accumulate);
+            }
         }
 }
 
