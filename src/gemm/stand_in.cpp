@@ -43,7 +43,7 @@ struct PlainVector {
     static void store(float* to, const Sum& x) { std::memcpy(to, x.at, sizeof x.at); }
 };
 
-// As the instruction's manual has it: sums[m][n] += a[m][2k]·b[k][2n] + a[m][2k + 1]·b[k][2n + 1], k after k.
+// As the instruction's manual has it: the even and the odd k of a tile in a chain each, from zero; their sum goes to C.
 class PlainTiles {
   public:
     void zero() { std::memset(sum_, 0, sizeof sum_); }
@@ -63,11 +63,13 @@ class PlainTiles {
 
   private:
     void dot(int x, int y) {
-        for (int64_t m = 0; m < kTile; ++m)
+        for (int64_t m = 0; m < kTile; ++m) {
+            float chain[2 * kTile] = {};
             for (int64_t k = 0; k < kTile; ++k)
-                for (int64_t n = 0; n < kTile; ++n)
-                    for (int64_t p = 0; p < 2; ++p)
-                        sum_[x][y][m][n] += wide(a_[x][m * kTileK + 2 * k + p]) * wide(b_[y][(k * kTile + n) * 2 + p]);
+                for (int64_t n = 0; n < 2 * kTile; ++n)
+                    chain[n] += wide(a_[x][m * kTileK + 2 * k + n % 2]) * wide(b_[y][k * 2 * kTile + n]);
+            for (int64_t n = 0; n < kTile; ++n) sum_[x][y][m][n] += chain[2 * n] + chain[2 * n + 1];
+        }
     }
 
     float sum_[2][2][kTile][kTile];

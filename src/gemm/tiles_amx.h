@@ -16,7 +16,8 @@ namespace gradus::gemm {
 namespace {
 
 inline constexpr int64_t kTile = 16, kTileK = 32, kTileElements = kTile * kTileK;
-// k between two folds into C: 512 additions in a chain, of one product or of four.
+// k between two folds into C. The instruction sums its 32 k in two chains of 16 before it adds them, so that a chain is
+// 16 such additions, of one product or of four, and equal terms err by less than 8·2^-24.
 template <typename T>
 inline constexpr int64_t kTileBlock = std::is_same_v<T, f16> ? 128 : 512;
 
