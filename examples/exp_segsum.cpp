@@ -4,75 +4,22 @@
 //   g++ -std=c++11 exp_segsum.cpp -I$PREFIX/include -L$PREFIX/lib64 -lascendcl -lnnopbase -lopapi -o exp_segsum
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <vector>
 
-#include "acl/acl.h"
 #include "aclnnop/aclnn_exp_segsum_backward.h"
 #include "aclnnop/aclnn_segsum.h"
-
-// Every call returns a code, and the library keeps a sentence about the last one that was not 0.
-static void check(int code, const char* call) {
-    if (code == 0) return;
-    const char* message = aclGetRecentErrMsg();
-    std::fprintf(stderr, "%s returned %d: %s\n", call, code, message != nullptr ? message : "no message");
-    std::exit(1);
-}
-#define CHECK(call) check(call, #call)
-
-// A dense f32 tensor in device memory.
-class Tensor {
-  public:
-    explicit Tensor(const std::vector<int64_t>& shape) : count_(1), data_(nullptr) {
-        for (int64_t size : shape) count_ *= static_cast<size_t>(size);
-        CHECK(aclrtMalloc(&data_, bytes(), ACL_MEM_MALLOC_HUGE_FIRST));
-        tensor_ = aclCreateTensor(shape.data(), shape.size(), ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, shape.data(),
-                                  shape.size(), data_);
-        check(tensor_ == nullptr, "aclCreateTensor");
-    }
-    ~Tensor() {
-        aclDestroyTensor(tensor_);
-        aclrtFree(data_);
-    }
-    Tensor(const Tensor&) = delete;
-    Tensor& operator=(const Tensor&) = delete;
-
-    aclTensor* get() const { return tensor_; }
-    void write(const std::vector<float>& host) {
-        CHECK(aclrtMemcpy(data_, bytes(), host.data(), bytes(), ACL_MEMCPY_HOST_TO_DEVICE));
-    }
-    std::vector<float> read() const {
-        std::vector<float> host(count_);
-        CHECK(aclrtMemcpy(host.data(), bytes(), data_, bytes(), ACL_MEMCPY_DEVICE_TO_HOST));
-        return host;
-    }
-
-  private:
-    size_t bytes() const { return count_ * sizeof(float); }
-    size_t count_;
-    void* data_;
-    aclTensor* tensor_;
-};
-
-// Phase two of any operator: the workspace that phase one asked for, the launch, and the wait for its end.
-typedef aclnnStatus (*Launch)(void*, uint64_t, aclOpExecutor*, aclrtStream);
-static void launch(Launch phase_two, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-    void* workspace = nullptr;
-    if (size > 0) CHECK(aclrtMalloc(&workspace, size, ACL_MEM_MALLOC_HUGE_FIRST));
-    CHECK(phase_two(workspace, size, executor, stream));
-    CHECK(aclrtSynchronizeStream(stream));
-    if (size > 0) CHECK(aclrtFree(workspace));
-}
+#include "device.h"
 
 // y[i][j] = exp(x[j + 1] + ... + x[i]) below the diagonal, 1 on it, 0 above.
-static void exp_segsum(const Tensor& x, const Tensor& y, aclrtStream stream) {
+static void exp_segsum(const Tensor<float>& x, const Tensor<float>& y, aclrtStream stream) {
     uint64_t size = 0;
     aclOpExecutor* executor = nullptr;
     CHECK(aclnnExpSegsumGetWorkspaceSize(x.get(), y.get(), &size, &executor));
     launch(aclnnExpSegsum, size, executor, stream);
 }
 
-static void exp_segsum_backward(const Tensor& y_grad, const Tensor& y, const Tensor& x_grad, aclrtStream stream) {
+static void exp_segsum_backward(const Tensor<float>& y_grad, const Tensor<float>& y, const Tensor<float>& x_grad,
+                                aclrtStream stream) {
     uint64_t size = 0;
     aclOpExecutor* executor = nullptr;
     CHECK(aclnnExpSegsumBackwardGetWorkspaceSize(y_grad.get(), y.get(), x_grad.get(), &size, &executor));
@@ -85,7 +32,8 @@ static int show_and_compare(aclrtStream stream) {
     const size_t n = rates.size();
     std::vector<float> weights(n * n);
     for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i % 7) - 2.5f;
-    Tensor x({1, 1, t}), y({1, 1, t, t}), y_grad({1, 1, t, t}), x_grad({1, 1, t});
+    Tensor<float> x({1, 1, t}, ACL_FLOAT), y({1, 1, t, t}, ACL_FLOAT), y_grad({1, 1, t, t}, ACL_FLOAT),
+        x_grad({1, 1, t}, ACL_FLOAT);
 
     x.write(rates);
     exp_segsum(x, y, stream);
@@ -124,14 +72,4 @@ static int show_and_compare(aclrtStream stream) {
     return agree ? 0 : 1;
 }
 
-int main() {
-    aclrtStream stream = nullptr;
-    CHECK(aclInit(nullptr));
-    CHECK(aclrtSetDevice(0));
-    CHECK(aclrtCreateStream(&stream));
-    const int result = show_and_compare(stream);
-    CHECK(aclrtDestroyStream(stream));
-    CHECK(aclrtResetDevice(0));
-    CHECK(aclFinalize());
-    return result;
-}
+int main() { return on_device(show_and_compare); }

@@ -8,82 +8,16 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <vector>
 
-#include "acl/acl.h"
 #include "aclnnop/aclnn_fused_cross_entropy_loss_with_max_sum.h"
 #include "aclnnop/aclnn_fused_linear_cross_entropy_loss_grad.h"
 #include "aclnnop/aclnn_fused_linear_online_max_sum.h"
-
-static void check(int code, const char* call) {
-    if (code == 0) return;
-    const char* message = aclGetRecentErrMsg();
-    std::fprintf(stderr, "%s returned %d: %s\n", call, code, message != nullptr ? message : "no message");
-    std::exit(1);
-}
-#define CHECK(call) check(call, #call)
+#include "device.h"
 
 static const int64_t kTokens = 512, kWords = 32000, kHidden = 64;
 
-// bf16 is the upper half of a float; rounded to nearest even.
-static uint16_t to_bf16(float x) {
-    uint32_t bits;
-    std::memcpy(&bits, &x, sizeof bits);
-    return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-static float from_bf16(uint16_t x) {
-    const uint32_t bits = static_cast<uint32_t>(x) << 16;
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-// A dense tensor in device memory.
-template <typename T>
-class Tensor {
-  public:
-    Tensor(const std::vector<int64_t>& shape, aclDataType type) : count_(1), data_(nullptr) {
-        for (int64_t size : shape) count_ *= static_cast<size_t>(size);
-        CHECK(aclrtMalloc(&data_, bytes(), ACL_MEM_MALLOC_HUGE_FIRST));
-        tensor_ = aclCreateTensor(shape.data(), shape.size(), type, nullptr, 0, ACL_FORMAT_ND, shape.data(),
-                                  shape.size(), data_);
-        check(tensor_ == nullptr, "aclCreateTensor");
-    }
-    ~Tensor() {
-        aclDestroyTensor(tensor_);
-        aclrtFree(data_);
-    }
-    Tensor(const Tensor&) = delete;
-    Tensor& operator=(const Tensor&) = delete;
-
-    aclTensor* get() const { return tensor_; }
-    void write(const T* host) { CHECK(aclrtMemcpy(data_, bytes(), host, bytes(), ACL_MEMCPY_HOST_TO_DEVICE)); }
-    std::vector<T> read() const {
-        std::vector<T> host(count_);
-        CHECK(aclrtMemcpy(host.data(), bytes(), data_, bytes(), ACL_MEMCPY_DEVICE_TO_HOST));
-        return host;
-    }
-
-  private:
-    size_t bytes() const { return count_ * sizeof(T); }
-    size_t count_;
-    void* data_;
-    aclTensor* tensor_;
-};
-
-// Phase two of any operator. Remembers the largest workspace.
 static uint64_t largest_workspace = 0;
-typedef aclnnStatus (*Launch)(void*, uint64_t, aclOpExecutor*, aclrtStream);
-static void launch(Launch phase_two, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-    void* workspace = nullptr;
-    largest_workspace = std::max(largest_workspace, size);
-    if (size > 0) CHECK(aclrtMalloc(&workspace, size, ACL_MEM_MALLOC_HUGE_FIRST));
-    CHECK(phase_two(workspace, size, executor, stream));
-    CHECK(aclrtSynchronizeStream(stream));
-    if (size > 0) CHECK(aclrtFree(workspace));
-}
 
 struct Model {
     std::vector<uint16_t> input, weight;  // [tokens, hidden], [words, hidden]
@@ -137,6 +71,7 @@ static Answer train_step(const Model& model, const std::vector<int64_t>& bounds,
         CHECK(aclnnFusedLinearOnlineMaxSumGetWorkspaceSize(
             input.get(), p.weight.get(), target.get(), p.first, p.first + p.words, p.max.get(), p.sum.get(),
             p.predicted.get(), p.mask.get(), p.target.get(), nullptr, &size, &executor));
+        largest_workspace = std::max(largest_workspace, size);
         launch(aclnnFusedLinearOnlineMaxSum, size, executor, stream);
     }
 
@@ -161,6 +96,7 @@ static Answer train_step(const Model& model, const std::vector<int64_t>& bounds,
     // The loss, from the reduced statistics alone.
     CHECK(aclnnFusedCrossEntropyLossWithMaxSumGetWorkspaceSize(
         max.get(), sum.get(), predicted.get(), 0.0f, nullptr, nullptr, nullptr, loss.get(), nullptr, &size, &executor));
+    largest_workspace = std::max(largest_workspace, size);
     launch(aclnnFusedCrossEntropyLossWithMaxSum, size, executor, stream);
 
     // Every rank: its gradients. weightGrad stays where it is, inputGrad is summed over the ranks.
@@ -171,6 +107,7 @@ static Answer train_step(const Model& model, const std::vector<int64_t>& bounds,
         CHECK(aclnnFusedLinearCrossEntropyLossGradGetWorkspaceSize(
             grad.get(), input.get(), p->weight.get(), p->mask.get(), p->target.get(), 0.0f, max.get(), sum.get(),
             nullptr, p->input_grad.get(), p->weight_grad.get(), &size, &executor));
+        largest_workspace = std::max(largest_workspace, size);
         launch(aclnnFusedLinearCrossEntropyLossGrad, size, executor, stream);
         const std::vector<uint16_t> dx = p->input_grad.read(), dw = p->weight_grad.read();
         for (size_t i = 0; i < dx.size(); ++i) answer.input_grad[i] += from_bf16(dx[i]);
@@ -202,12 +139,7 @@ static double peak_memory() {
     return kilobytes / 1024;
 }
 
-int main() {
-    aclrtStream stream = nullptr;
-    CHECK(aclInit(nullptr));
-    CHECK(aclrtSetDevice(0));
-    CHECK(aclrtCreateStream(&stream));
-
+static int run(aclrtStream stream) {
     Model model;
     uint32_t state = 1;
     const auto random = [&state] {  // about uniform in -1..1
@@ -247,9 +179,7 @@ int main() {
         "softmax and its gradient as much again each\n",
         peak_memory(), before, static_cast<double>(largest_workspace) / 1048576, logits);
     std::printf("%s\n", agree ? "all parts agree" : "THEY DISAGREE");
-
-    CHECK(aclrtDestroyStream(stream));
-    CHECK(aclrtResetDevice(0));
-    CHECK(aclFinalize());
     return agree ? 0 : 1;
 }
+
+int main() { return on_device(run); }

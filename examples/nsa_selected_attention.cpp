@@ -5,69 +5,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <vector>
 
-#include "acl/acl.h"
 #include "aclnnop/aclnn_nsa_selected_attention.h"
 #include "aclnnop/aclnn_nsa_selected_attention_grad.h"
-
-static void check(int code, const char* call) {
-    if (code == 0) return;
-    const char* message = aclGetRecentErrMsg();
-    std::fprintf(stderr, "%s returned %d: %s\n", call, code, message != nullptr ? message : "no message");
-    std::exit(1);
-}
-#define CHECK(call) check(call, #call)
-
-// A dense tensor in device memory.
-class Tensor {
-  public:
-    Tensor(const std::vector<int64_t>& shape, aclDataType type) : bytes_(aclDataTypeSize(type)), data_(nullptr) {
-        for (int64_t size : shape) bytes_ *= static_cast<size_t>(size);
-        CHECK(aclrtMalloc(&data_, bytes_, ACL_MEM_MALLOC_HUGE_FIRST));
-        tensor_ = aclCreateTensor(shape.data(), shape.size(), type, nullptr, 0, ACL_FORMAT_ND, shape.data(),
-                                  shape.size(), data_);
-        check(tensor_ == nullptr, "aclCreateTensor");
-    }
-    ~Tensor() {
-        aclDestroyTensor(tensor_);
-        aclrtFree(data_);
-    }
-    Tensor(const Tensor&) = delete;
-    Tensor& operator=(const Tensor&) = delete;
-
-    aclTensor* get() const { return tensor_; }
-    template <typename T>
-    void write(const std::vector<T>& host) {
-        CHECK(aclrtMemcpy(data_, bytes_, host.data(), bytes_, ACL_MEMCPY_HOST_TO_DEVICE));
-    }
-    template <typename T>
-    std::vector<T> read() const {
-        std::vector<T> host(bytes_ / sizeof(T));
-        CHECK(aclrtMemcpy(host.data(), bytes_, data_, bytes_, ACL_MEMCPY_DEVICE_TO_HOST));
-        return host;
-    }
-
-  private:
-    size_t bytes_;
-    void* data_;
-    aclTensor* tensor_;
-};
-
-// bf16 is the upper half of a float.
-static uint16_t to_bf16(float x) {
-    uint32_t bits;
-    std::memcpy(&bits, &x, sizeof bits);
-    return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-static float from_bf16(uint16_t x) {
-    const uint32_t bits = static_cast<uint32_t>(x) << 16;
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
-}
+#include "device.h"
 
 static std::vector<uint16_t> random_values(size_t count, float scale) {
     static uint32_t state = 1;
@@ -77,15 +19,6 @@ static std::vector<uint16_t> random_values(size_t count, float scale) {
         values[i] = to_bf16(scale * (static_cast<float>(state >> 8) / 8388608.0f - 1.0f));
     }
     return values;
-}
-
-typedef aclnnStatus (*Launch)(void*, uint64_t, aclOpExecutor*, aclrtStream);
-static void launch(Launch phase_two, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-    void* workspace = nullptr;
-    if (size > 0) CHECK(aclrtMalloc(&workspace, size, ACL_MEM_MALLOC_HUGE_FIRST));
-    CHECK(phase_two(workspace, size, executor, stream));
-    CHECK(aclrtSynchronizeStream(stream));
-    if (size > 0) CHECK(aclrtFree(workspace));
 }
 
 static double dot(const std::vector<uint16_t>& a, const std::vector<uint16_t>& b) {
@@ -102,14 +35,13 @@ static int run(aclrtStream stream) {
     const size_t queries = static_cast<size_t>(rows * heads * depth),
                  keys = static_cast<size_t>(rows * key_heads * depth);
 
-    Tensor query({rows, heads, depth}, ACL_BF16), key({rows, key_heads, depth}, ACL_BF16),
-        value({rows, key_heads, depth}, ACL_BF16);
-    Tensor out({rows, heads, depth}, ACL_BF16), out_grad({rows, heads, depth}, ACL_BF16);
-    Tensor max({rows, heads, 8}, ACL_FLOAT), sum({rows, heads, 8}, ACL_FLOAT),
-        topk({rows, key_heads, count}, ACL_INT32);
-    Tensor query_grad({rows, heads, depth}, ACL_BF16), key_grad({rows, key_heads, depth}, ACL_BF16),
-        value_grad({rows, key_heads, depth}, ACL_BF16);
-    Tensor mask({2048, 2048}, ACL_BOOL);  // that there is one is all that counts
+    const std::vector<int64_t> by_query = {rows, heads, depth}, by_key = {rows, key_heads, depth};
+    Tensor<uint16_t> query(by_query, ACL_BF16), key(by_key, ACL_BF16), value(by_key, ACL_BF16);
+    Tensor<uint16_t> out(by_query, ACL_BF16), out_grad(by_query, ACL_BF16);
+    Tensor<uint16_t> query_grad(by_query, ACL_BF16), key_grad(by_key, ACL_BF16), value_grad(by_key, ACL_BF16);
+    Tensor<float> max({rows, heads, 8}, ACL_FLOAT), sum({rows, heads, 8}, ACL_FLOAT);
+    Tensor<int32_t> topk({rows, key_heads, count}, ACL_INT32);
+    Tensor<char> mask({2048, 2048}, ACL_BOOL);  // that there is one is all that counts
 
     const std::vector<uint16_t> value_values = random_values(keys, 1), grad_values = random_values(queries, 1);
     query.write(random_values(queries, 1)), key.write(random_values(keys, 1)), value.write(value_values),
@@ -139,21 +71,11 @@ static int run(aclrtStream stream) {
     CHECK(aclDestroyIntArray(lengths));
 
     // out is linear in value, so <out, g> = <value, gradient by value>, but for the roundings to bf16.
-    const double left = dot(out.read<uint16_t>(), grad_values), right = dot(value_values, value_grad.read<uint16_t>());
+    const double left = dot(out.read(), grad_values), right = dot(value_values, value_grad.read());
     std::printf("<out, g> = %.4f, <value, dv> = %.4f\n", left, right);
     const bool agree = std::fabs(left - right) < 0.01 * (1 + std::fabs(left)) + 0.2;
     std::printf("%s\n", agree ? "they agree" : "THEY DISAGREE");
     return agree ? 0 : 1;
 }
 
-int main() {
-    aclrtStream stream = nullptr;
-    CHECK(aclInit(nullptr));
-    CHECK(aclrtSetDevice(0));
-    CHECK(aclrtCreateStream(&stream));
-    const int result = run(stream);
-    CHECK(aclrtDestroyStream(stream));
-    CHECK(aclrtResetDevice(0));
-    CHECK(aclFinalize());
-    return result;
-}
+int main() { return on_device(run); }

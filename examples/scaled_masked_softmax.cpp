@@ -4,66 +4,11 @@
 //   g++ -std=c++11 scaled_masked_softmax.cpp -I$PREFIX/include -L$PREFIX/lib64 -lascendcl -lnnopbase -lopapi
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <vector>
 
-#include "acl/acl.h"
 #include "aclnnop/aclnn_scaled_masked_softmax.h"
 #include "aclnnop/aclnn_scaled_masked_softmax_backward.h"
-
-// Every call returns a code, and the library keeps a sentence about the last one that was not 0.
-static void check(int code, const char* call) {
-    if (code == 0) return;
-    const char* message = aclGetRecentErrMsg();
-    std::fprintf(stderr, "%s returned %d: %s\n", call, code, message != nullptr ? message : "no message");
-    std::exit(1);
-}
-#define CHECK(call) check(call, #call)
-
-// A dense tensor in device memory: float for ACL_FLOAT, char for ACL_BOOL.
-template <typename T>
-class Tensor {
-  public:
-    Tensor(const std::vector<int64_t>& shape, aclDataType type) : count_(1), data_(nullptr) {
-        for (int64_t size : shape) count_ *= static_cast<size_t>(size);
-        CHECK(aclrtMalloc(&data_, bytes(), ACL_MEM_MALLOC_HUGE_FIRST));
-        tensor_ = aclCreateTensor(shape.data(), shape.size(), type, nullptr, 0, ACL_FORMAT_ND, shape.data(),
-                                  shape.size(), data_);
-        check(tensor_ == nullptr, "aclCreateTensor");
-    }
-    ~Tensor() {
-        aclDestroyTensor(tensor_);
-        aclrtFree(data_);
-    }
-    Tensor(const Tensor&) = delete;
-    Tensor& operator=(const Tensor&) = delete;
-
-    aclTensor* get() const { return tensor_; }
-    void write(const std::vector<T>& host) {
-        CHECK(aclrtMemcpy(data_, bytes(), host.data(), bytes(), ACL_MEMCPY_HOST_TO_DEVICE));
-    }
-    std::vector<T> read() const {
-        std::vector<T> host(count_);
-        CHECK(aclrtMemcpy(host.data(), bytes(), data_, bytes(), ACL_MEMCPY_DEVICE_TO_HOST));
-        return host;
-    }
-
-  private:
-    size_t bytes() const { return count_ * sizeof(T); }
-    size_t count_;
-    void* data_;
-    aclTensor* tensor_;
-};
-
-// Phase two of any operator: the workspace that phase one asked for, the launch, and the wait for its end.
-typedef aclnnStatus (*Launch)(void*, uint64_t, aclOpExecutor*, aclrtStream);
-static void launch(Launch phase_two, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-    void* workspace = nullptr;
-    if (size > 0) CHECK(aclrtMalloc(&workspace, size, ACL_MEM_MALLOC_HUGE_FIRST));
-    CHECK(phase_two(workspace, size, executor, stream));
-    CHECK(aclrtSynchronizeStream(stream));
-    if (size > 0) CHECK(aclrtFree(workspace));
-}
+#include "device.h"
 
 static const int64_t kHeads = 2, kTokens = 4;
 static const double kScale = 0.5;  // 1 / sqrt(head size 4)
@@ -152,14 +97,4 @@ static int compare_with_finite_differences(aclrtStream stream) {
     return agree ? 0 : 1;
 }
 
-int main() {
-    aclrtStream stream = nullptr;
-    CHECK(aclInit(nullptr));
-    CHECK(aclrtSetDevice(0));
-    CHECK(aclrtCreateStream(&stream));
-    const int result = compare_with_finite_differences(stream);
-    CHECK(aclrtDestroyStream(stream));
-    CHECK(aclrtResetDevice(0));
-    CHECK(aclFinalize());
-    return result;
-}
+int main() { return on_device(compare_with_finite_differences); }

@@ -4,75 +4,22 @@
 //   g++ -std=c++11 swi_glu.cpp -I$PREFIX/include -L$PREFIX/lib64 -lascendcl -lnnopbase -lopapi -o swi_glu
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <vector>
 
-#include "acl/acl.h"
 #include "aclnnop/aclnn_swi_glu.h"
 #include "aclnnop/aclnn_swi_glu_grad.h"
-
-// Every call returns a code, and the library keeps a sentence about the last one that was not 0.
-static void check(int code, const char* call) {
-    if (code == 0) return;
-    const char* message = aclGetRecentErrMsg();
-    std::fprintf(stderr, "%s returned %d: %s\n", call, code, message != nullptr ? message : "no message");
-    std::exit(1);
-}
-#define CHECK(call) check(call, #call)
-
-// A dense f32 tensor in device memory.
-class Tensor {
-  public:
-    explicit Tensor(const std::vector<int64_t>& shape) : count_(1), data_(nullptr) {
-        for (int64_t size : shape) count_ *= static_cast<size_t>(size);
-        CHECK(aclrtMalloc(&data_, bytes(), ACL_MEM_MALLOC_HUGE_FIRST));
-        tensor_ = aclCreateTensor(shape.data(), shape.size(), ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, shape.data(),
-                                  shape.size(), data_);
-        check(tensor_ == nullptr, "aclCreateTensor");
-    }
-    ~Tensor() {
-        aclDestroyTensor(tensor_);
-        aclrtFree(data_);
-    }
-    Tensor(const Tensor&) = delete;
-    Tensor& operator=(const Tensor&) = delete;
-
-    aclTensor* get() const { return tensor_; }
-    void write(const std::vector<float>& host) {
-        CHECK(aclrtMemcpy(data_, bytes(), host.data(), bytes(), ACL_MEMCPY_HOST_TO_DEVICE));
-    }
-    std::vector<float> read() const {
-        std::vector<float> host(count_);
-        CHECK(aclrtMemcpy(host.data(), bytes(), data_, bytes(), ACL_MEMCPY_DEVICE_TO_HOST));
-        return host;
-    }
-
-  private:
-    size_t bytes() const { return count_ * sizeof(float); }
-    size_t count_;
-    void* data_;
-    aclTensor* tensor_;
-};
-
-// Phase two of any operator: the workspace that phase one asked for, the launch, and the wait for its end.
-typedef aclnnStatus (*Launch)(void*, uint64_t, aclOpExecutor*, aclrtStream);
-static void launch(Launch phase_two, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-    void* workspace = nullptr;
-    if (size > 0) CHECK(aclrtMalloc(&workspace, size, ACL_MEM_MALLOC_HUGE_FIRST));
-    CHECK(phase_two(workspace, size, executor, stream));
-    CHECK(aclrtSynchronizeStream(stream));
-    if (size > 0) CHECK(aclrtFree(workspace));
-}
+#include "device.h"
 
 // x is split along its last dimension into A and B: y = A * sigmoid(A) * B.
-static void swi_glu(const Tensor& x, const Tensor& y, aclrtStream stream) {
+static void swi_glu(const Tensor<float>& x, const Tensor<float>& y, aclrtStream stream) {
     uint64_t size = 0;
     aclOpExecutor* executor = nullptr;
     CHECK(aclnnSwiGluGetWorkspaceSize(x.get(), -1, y.get(), &size, &executor));
     launch(aclnnSwiGlu, size, executor, stream);
 }
 
-static void swi_glu_grad(const Tensor& y_grad, const Tensor& x, const Tensor& x_grad, aclrtStream stream) {
+static void swi_glu_grad(const Tensor<float>& y_grad, const Tensor<float>& x, const Tensor<float>& x_grad,
+                         aclrtStream stream) {
     uint64_t size = 0;
     aclOpExecutor* executor = nullptr;
     CHECK(aclnnSwiGluGradGetWorkspaceSize(y_grad.get(), x.get(), -1, x_grad.get(), &size, &executor));
@@ -80,7 +27,7 @@ static void swi_glu_grad(const Tensor& y_grad, const Tensor& x, const Tensor& x_
 }
 
 // The loss whose gradient by y is `weights`: sum of weights * y.
-static double loss(const std::vector<float>& weights, const Tensor& y) {
+static double loss(const std::vector<float>& weights, const Tensor<float>& y) {
     const std::vector<float> values = y.read();
     double sum = 0;
     for (size_t i = 0; i < values.size(); ++i) sum += static_cast<double>(weights[i]) * static_cast<double>(values[i]);
@@ -91,7 +38,8 @@ static int compare_with_finite_differences(aclrtStream stream) {
     const int64_t rows = 2, half = 3;
     const std::vector<float> x_values = {-2.0f, 0.5f, 3.0f, 14.0f, -1.0f, 0.25f, 1.0f, -0.5f, 4.0f, 2.0f, 1.5f, -3.0f};
     const std::vector<float> weights = {-2.0f, 1.0f, 0.5f, 3.0f, -1.5f, 0.25f};
-    Tensor x({rows, 2 * half}), y({rows, half}), y_grad({rows, half}), x_grad({rows, 2 * half});
+    Tensor<float> x({rows, 2 * half}, ACL_FLOAT), y({rows, half}, ACL_FLOAT), y_grad({rows, half}, ACL_FLOAT),
+        x_grad({rows, 2 * half}, ACL_FLOAT);
 
     x.write(x_values);
     y_grad.write(weights);
@@ -122,14 +70,4 @@ static int compare_with_finite_differences(aclrtStream stream) {
     return agree ? 0 : 1;
 }
 
-int main() {
-    aclrtStream stream = nullptr;
-    CHECK(aclInit(nullptr));
-    CHECK(aclrtSetDevice(0));
-    CHECK(aclrtCreateStream(&stream));
-    const int result = compare_with_finite_differences(stream);
-    CHECK(aclrtDestroyStream(stream));
-    CHECK(aclrtResetDevice(0));
-    CHECK(aclFinalize());
-    return result;
-}
+int main() { return on_device(compare_with_finite_differences); }

@@ -20,18 +20,11 @@ struct Arguments {
     const char* layout;
 };
 
-// Where an operator has what both take: query, key and value come first in either order of arguments.
-struct Places {
-    int topk, mask, query_lengths, key_lengths, heads, mode, size, count, layout;
-};
-
 std::vector<int64_t> ends_of(const Call& call, int argument, int64_t rows) {
     return call.array(argument).value_or(std::vector<int64_t>{rows});
 }
 
 Arguments arguments_of(const Call& call, const Places& at) {
-    static_assert(int{forward::kQuery} == int{grad::kQuery} && int{forward::kKey} == int{grad::kKey} &&
-                  int{forward::kValue} == int{grad::kValue});
     const TensorView &query = call.view(forward::kQuery), &key = call.view(forward::kKey);
     return {query,
             key,
@@ -147,15 +140,7 @@ Status expect_like_query(const char* argument, const Call& call, int i, const Te
 Status check_forward(const Call& call) {
     using namespace forward;
     const TensorView &query = call.view(kQuery), &value = call.view(kValue);
-    const Arguments a = arguments_of(call, {.topk = kTopk,
-                                            .mask = kMask,
-                                            .query_lengths = kQueryLengths,
-                                            .key_lengths = kKeyLengths,
-                                            .heads = kHeads,
-                                            .mode = kMode,
-                                            .size = kSize,
-                                            .count = kCount,
-                                            .layout = kLayout});
+    const Arguments a = arguments_of(call, kForwardPlaces);
     GRADUS_TRY(check_attributes(a));
     GRADUS_TRY(check_operands(a));
     const int64_t rows = query.of(0), heads = query.of(1);
@@ -168,15 +153,7 @@ Status check_forward(const Call& call) {
 Status check_grad(const Call& call) {
     using namespace grad;
     const TensorView &query = call.view(kQuery), &key = call.view(kKey), &value = call.view(kValue);
-    const Arguments a = arguments_of(call, {.topk = kTopk,
-                                            .mask = kMask,
-                                            .query_lengths = kQueryLengths,
-                                            .key_lengths = kKeyLengths,
-                                            .heads = kHeads,
-                                            .mode = kMode,
-                                            .size = kSize,
-                                            .count = kCount,
-                                            .layout = kLayout});
+    const Arguments a = arguments_of(call, kGradPlaces);
     GRADUS_TRY(check_attributes(a));
     GRADUS_TRY(check_operands(a));
     const int64_t rows = query.of(0), heads = query.of(1), keys = key.of(0), key_heads = key.of(1);

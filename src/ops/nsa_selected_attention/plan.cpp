@@ -4,8 +4,9 @@
 
 namespace gradus::nsa_selected_attention {
 
-Extent extent_of(const Call& call, const Order& order, bool causal) {
-    const TensorView &query = call.view(order.query), &key = call.view(order.key), &value = call.view(order.value);
+Extent extent_of(const Call& call, const Places& at, bool causal) {
+    const TensorView &query = call.view(forward::kQuery), &key = call.view(forward::kKey),
+                     &value = call.view(forward::kValue);
     Extent e{.rows = query.of(0),
              .keys = key.of(0),
              .heads = query.of(1),
@@ -13,14 +14,14 @@ Extent extent_of(const Call& call, const Order& order, bool causal) {
              .group = query.of(1) / key.of(1),
              .depth = query.of(2),
              .value_depth = value.of(2),
-             .size = call.integer(order.size),
-             .count = call.integer(order.count),
+             .size = call.integer(at.size),
+             .count = call.integer(at.count),
              .causal = causal,
-             .scale = call.real(order.scale),
+             .scale = call.real(at.scale),
              .dtype = query.dtype,
              .batches = {}};
-    e.set_batches(call.array(order.query_lengths).value_or(std::vector<int64_t>{e.rows}),
-                  call.array(order.key_lengths).value_or(std::vector<int64_t>{e.keys}));
+    e.set_batches(call.array(at.query_lengths).value_or(std::vector<int64_t>{e.rows}),
+                  call.array(at.key_lengths).value_or(std::vector<int64_t>{e.keys}));
     return e;
 }
 

@@ -51,6 +51,19 @@ enum {
 };
 }
 
+// Where an operator has what both take: query, key and value come first in either order.
+struct Places {
+    int topk, mask, query_lengths, key_lengths, scale, heads, mode, size, count, layout;
+};
+inline constexpr Places kForwardPlaces = {
+    forward::kTopk,  forward::kMask, forward::kQueryLengths, forward::kKeyLengths, forward::kScale,
+    forward::kHeads, forward::kMode, forward::kSize,         forward::kCount,      forward::kLayout};
+inline constexpr Places kGradPlaces = {grad::kTopk,  grad::kMask,  grad::kQueryLengths, grad::kKeyLengths,
+                                       grad::kScale, grad::kHeads, grad::kMode,         grad::kSize,
+                                       grad::kCount, grad::kLayout};
+static_assert(int{forward::kQuery} == int{grad::kQuery} && int{forward::kKey} == int{grad::kKey} &&
+              int{forward::kValue} == int{grad::kValue});
+
 Status check_forward(const Call& call);
 Status check_grad(const Call& call);
 Planned plan_forward(const Call& call);

@@ -179,16 +179,7 @@ Planned plan_forward(const Call& call) {
     if (query.of(0) == 0) return result;
     const bool golden = call.config.precision == Precision::golden;
     Plan plan{};
-    plan.extent = extent_of(call,
-                            {.query = kQuery,
-                             .key = kKey,
-                             .value = kValue,
-                             .query_lengths = kQueryLengths,
-                             .key_lengths = kKeyLengths,
-                             .scale = kScale,
-                             .size = kSize,
-                             .count = kCount},
-                            call.integer(kMode) == 2 && call.given(kMask));
+    plan.extent = extent_of(call, kForwardPlaces, call.integer(kMode) == 2 && call.given(kMask));
     plan.views = {{kQuery, query},
                   {kKey, key},
                   {kValue, call.view(kValue)},

@@ -187,16 +187,7 @@ Planned plan_grad(const Call& call) {
     if (query.of(0) == 0 && key.of(0) == 0) return result;
     const bool golden = call.config.precision == Precision::golden;
     GradPlan plan{};
-    plan.extent = extent_of(call,
-                            {.query = kQuery,
-                             .key = kKey,
-                             .value = kValue,
-                             .query_lengths = kQueryLengths,
-                             .key_lengths = kKeyLengths,
-                             .scale = kScale,
-                             .size = kSize,
-                             .count = kCount},
-                            call.integer(kMode) == 2);
+    plan.extent = extent_of(call, kGradPlaces, call.integer(kMode) == 2);
     plan.views = {{kQuery, query},
                   {kKey, key},
                   {kValue, call.view(kValue)},
