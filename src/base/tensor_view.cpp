@@ -141,7 +141,7 @@ Status check_extent(const TensorView& view) {
 }
 
 bool overlaps_itself(const TensorView& view) {
-    if (view.contiguous()) return false;
+    if (view.empty() || view.contiguous()) return false;
     Difference difference;
     for (int d = 0; d < view.rank; ++d) difference.add(view.step(d), 1 - view.of(d), view.of(d) - 1);
     return difference.reaches(0, true);

@@ -227,7 +227,7 @@ Planned plan_forward(const Call& call) {
     }
     if (plan.x_step != 1) plan.x_copy = result.scratch.book<std::byte>(plan.size * plan.item, threads);
     result.path = path_of(call.config);
-    result.work = work_of(std::move(plan), run_forward);
+    result.work = work_of(plan, run_forward);
     return result;
 }
 
@@ -257,7 +257,7 @@ Planned plan_backward(const Call& call) {
     if (!plan.g.dense) plan.g_copy = result.scratch.book<std::byte>(copy, threads);
     if (!plan.y.dense) plan.y_copy = result.scratch.book<std::byte>(copy, threads);
     result.path = path_of(call.config);
-    result.work = work_of(std::move(plan), run_backward);
+    result.work = work_of(plan, run_backward);
     return result;
 }
 

@@ -89,7 +89,8 @@ void finish_row(const double* total, int64_t n, double factor, void* to) noexcep
     HWY_ALIGN float narrow[kRun];
     for (int64_t i = 0; i < n; i += kRun) {
         const int64_t run = HWY_MIN(kRun, n - i);
-        for (int64_t k = 0; k < run; ++k) narrow[k] = static_cast<float>(total[i + k] * factor);
+        for (int64_t k = 0; k < run; ++k)  // + 0: nothing times a negative scale is 0 still, not -0
+            narrow[k] = static_cast<float>(total[i + k] * factor + 0.0);
         each_pair(run, [&](int64_t k, auto part)
                            HWY_ATTR { store_ordered(static_cast<T*>(to) + i + k, part, load(narrow + k, part)); });
     }

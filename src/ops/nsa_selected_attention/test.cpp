@@ -116,6 +116,10 @@ TEST(NsaSelectedAttention, NothingLeaks) {
             const Call::Results want = p.grad().run(), grads = dirty.grad().run();
             for (const auto& [name, array] : want) EXPECT_EQ(first_difference(grads.at(name), array), -1) << name;
             for (int64_t i = 20 * 16; i < 64 * 16; ++i) EXPECT_EQ(grads.at("dkOut").at(i) + grads.at("dvOut").at(i), 0);
+            Problem negative = p;
+            negative.scale = -p.scale;
+            const Array dk = negative.grad().run().at("dkOut");
+            for (int64_t i = 20 * 16; i < 64 * 16; ++i) EXPECT_FALSE(std::signbit(dk.at(i))) << i;
             // a late row must not reach keys behind its own index: key 16 is seen by rows 16 and later
             Problem late = p;
             spoil(late.out_grad, 10);
