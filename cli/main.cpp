@@ -41,7 +41,7 @@ void check_words(const CLI::App& app, int argc, char** argv) {
         if (command->get_name() != first) continue;
         const auto known = option_names(*command);
         for (int i = 2; i < argc; ++i) {
-            const std::string word(argv[i], std::string_view(argv[i]).find('='));
+            const std::string word = argv[i];
             const std::string name = word.substr(0, word.find('='));
             if (name.rfind("--", 0) != 0 || name == "--") continue;
             if (std::find(known.begin(), known.end(), name) == known.end())
@@ -80,6 +80,7 @@ int run_main(int argc, char** argv) {
     app.footer(kFooter);
     app.set_version_flag("--version", [] { return fmt::format("gradus {}", gradusVersion()); });
     app.get_formatter()->column_width(34);
+    add_run(app, session);
     for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
         command->add_flag("--json", session.json, "the result as JSON on stdout");
 
