@@ -104,6 +104,7 @@ Ran run(const Call& call, int repeats) {
         check_phase_one(gradusPrepare(call.op->name.c_str(), arguments.data(), arguments.size(), &bytes, &executor));
         if (!workspace) workspace = std::make_unique<Tensor>(ACL_UINT8, Shape{static_cast<int64_t>(bytes)});
         ran.workspace = bytes;
+        ran.path = gradusPath(executor);
         const auto start = std::chrono::steady_clock::now();
         const aclnnStatus launched = gradusLaunch(workspace->data(), bytes, executor, queue);
         if (launched == ACLNN_ERR_PARAM_INVALID) check_phase_one(launched);
@@ -115,6 +116,16 @@ Ran run(const Call& call, int repeats) {
     ran.seconds = seconds.front();
     ran.median = seconds[seconds.size() / 2];
     return ran;
+}
+
+std::string path_of(const Call& call) {
+    const Arguments arguments(call);
+    uint64_t bytes = 0;
+    aclOpExecutor* executor = nullptr;
+    check_phase_one(gradusPrepare(call.op->name.c_str(), arguments.data(), arguments.size(), &bytes, &executor));
+    std::string path = gradusPath(executor);
+    aclDestroyAclOpExecutor(executor);
+    return path;
 }
 
 Call with_new_outputs(const Call& call) {

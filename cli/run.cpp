@@ -120,6 +120,7 @@ void print_json(const Call& call, const Ran& ran, int repeat, const std::map<std
                     {"inputs", inputs},
                     {"attributes", attributes},
                     {"outputs", outputs},
+                    {"path", ran.path},
                     {"workspace", ran.workspace},
                     {"repeat", repeat},
                     {"seconds", ran.seconds},
@@ -151,7 +152,7 @@ void print_text(const Call& call, const Ran& ran, int repeat, const std::map<std
     std::string attributes;
     for (const auto& [name, value] : call.attributes) attributes += fmt::format(" {}={}", name, value.dump());
     if (!attributes.empty()) fmt::print("with{}\n", attributes);
-    fmt::print("workspace {} bytes, {:.6g} ms", ran.workspace, ran.seconds * 1e3);
+    fmt::print("path {}, workspace {} bytes, {:.6g} ms", ran.path, ran.workspace, ran.seconds * 1e3);
     if (repeat > 1)
         fmt::print(" best, {:.6g} ms median of {}, {:.4g} GB/s", ran.median * 1e3, repeat,
                    bytes_touched(call) / ran.seconds / 1e9);
