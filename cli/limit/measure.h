@@ -1,7 +1,7 @@
 // Times that mean something on a shared machine: limit and operator in turn, and the ratio of every round.
 #pragma once
 
-#include "testing/bench/bench.h"
+#include "cli/limit/bench.h"
 
 namespace gradus::bench {
 

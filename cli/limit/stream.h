@@ -2,7 +2,7 @@
 // nothing.
 #pragma once
 
-#include "testing/bench/bench.h"
+#include "cli/limit/bench.h"
 
 namespace gradus::bench {
 

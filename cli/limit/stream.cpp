@@ -1,4 +1,4 @@
-#include "testing/bench/stream.h"
+#include "cli/limit/stream.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 #include <limits>
 #include <stdexcept>
 
-#include "testing/bench/measure.h"
-#include "testing/bench/team.h"
+#include "cli/limit/measure.h"
+#include "cli/limit/team.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

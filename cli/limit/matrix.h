@@ -1,7 +1,7 @@
 // The limit of GEMM-shaped operators: the CPU's best matrix instruction for the dtype, from registers, on all threads.
 #pragma once
 
-#include "testing/bench/bench.h"
+#include "cli/limit/bench.h"
 
 namespace gradus::bench {
 

@@ -1,11 +1,11 @@
-#include "testing/bench/matrix.h"
+#include "cli/limit/matrix.h"
 
 #include <algorithm>
 
 #include "gradus/gradus.h"
-#include "testing/bench/measure.h"
-#include "testing/bench/peak.h"
-#include "testing/bench/team.h"
+#include "cli/limit/measure.h"
+#include "cli/limit/peak.h"
+#include "cli/limit/team.h"
 
 namespace gradus::bench {
 

@@ -1,4 +1,4 @@
-#include "testing/bench/measure.h"
+#include "cli/limit/measure.h"
 
 #include <algorithm>
 #include <chrono>
