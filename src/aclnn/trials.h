@@ -27,12 +27,13 @@ struct BenchCase {
     double scale = 1;  // of the target: rows so short that what surrounds them counts
 };
 
-// The best a machine could do: a stream of the same bytes, or its matrix instruction from registers.
+// The best a machine could do: a stream of the same bytes where there are strips, else its matrix instruction from
+// registers. Numbers are expressions over sizes, attributes and size(tensor).
 struct Limit {
     const char* reads = "";   // input tensors, once for every strip in them that is read side by side
     const char* writes = "";  // outputs likewise
-    const char* strip = "";   // elements of one strip: an expression over sizes, attributes and size(tensor)
-    const char* flops = "";   // of one run; without this it is a stream
+    const char* strip = "";   // elements of one strip
+    const char* flops = "";   // operations of the formula; exp, a division and a comparison are one each
 };
 
 // The least fraction of the limit that is wanted.

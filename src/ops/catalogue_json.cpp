@@ -100,11 +100,12 @@ std::string products_json(const Products& products) {
 
 std::string limit_json(const Limit& limit) {
     Object json;
-    if (*limit.flops != '\0') return json.text("kind", "matrix").text("flops", limit.flops).json();
+    if (*limit.strip == '\0') return json.text("kind", "matrix").text("flops", limit.flops).json();
     return json.text("kind", "stream")
         .add("reads", words_json(limit.reads))
         .add("writes", words_json(limit.writes))
         .text("strip", limit.strip)
+        .text("flops", limit.flops)
         .json();
 }
 

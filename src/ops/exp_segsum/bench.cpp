@@ -29,13 +29,15 @@ constexpr Target kBackwardTargets[] = {{"bf16", 0.50}, {"f16", 0.50}, {"f32", 0.
 constexpr Trials kForwardTrials = {.sweep = kForwardSweep,
                                    .bench = kForwardBench,
                                    .tiny = "self=[1,1,16]",
-                                   .limit = {.writes = "out", .strip = "size(out)"},
+                                   .limit = {.writes = "out", .strip = "size(out)", .flops = "size(out)"},
                                    .targets = kForwardTargets};
 // What is below the diagonal, as if it lay together.
 constexpr Trials kBackwardTrials = {.sweep = kBackwardSweep,
                                     .bench = kBackwardBench,
                                     .tiny = "gradOutput=[1,1,16,16]",
-                                    .limit = {.reads = "gradOutput gradSelf", .strip = "size(gradOutput)*(T-1)/(2*T)"},
+                                    .limit = {.reads = "gradOutput gradSelf",
+                                              .strip = "size(gradOutput)*(T-1)/(2*T)",
+                                              .flops = "3*size(gradOutput)*(T-1)/(2*T)"},
                                     .targets = kBackwardTargets};
 
 }  // namespace gradus::exp_segsum

@@ -29,12 +29,13 @@ constexpr Target kBackwardTargets[] = {{"bf16", 0.80}, {"f16", 0.80}, {"f32", 0.
 constexpr Trials kForwardTrials = {.sweep = kSweep,
                                    .bench = kBench,
                                    .tiny = kTiny,
-                                   .limit = {.reads = "x", .writes = "y", .strip = "size(x)"},
+                                   .limit = {.reads = "x", .writes = "y", .strip = "size(x)", .flops = "6*size(x)"},
                                    .targets = kForwardTargets};
-constexpr Trials kBackwardTrials = {.sweep = kSweep,
-                                    .bench = kBench,
-                                    .tiny = kTiny,
-                                    .limit = {.reads = "gradOutput y", .writes = "out", .strip = "size(y)"},
-                                    .targets = kBackwardTargets};
+constexpr Trials kBackwardTrials = {
+    .sweep = kSweep,
+    .bench = kBench,
+    .tiny = kTiny,
+    .limit = {.reads = "gradOutput y", .writes = "out", .strip = "size(y)", .flops = "5*size(y)"},
+    .targets = kBackwardTargets};
 
 }  // namespace gradus::scaled_masked_softmax
