@@ -22,11 +22,11 @@ double evaluate(const std::string& expression, const Sizes& sizes, const std::ma
 
 struct Call {
     const Operator* op;
-    std::map<std::string, Tensor> tensors;        // inputs and outputs by name; an optional one may be missing
+    std::map<std::string, Tensor> tensors;  // inputs and outputs by name; an optional one may be missing
     std::map<std::string, nlohmann::json> attributes;
     Sizes sizes;
-    std::string line;                              // the shortest words that make this call again
-    aclDataType dtype;                             // of the first floating tensor: what the case is known by
+    std::string line;   // the shortest words that make this call again
+    aclDataType dtype;  // of the first floating tensor: what the case is known by
 };
 
 // Reads, generates, infers and allocates. Failure(kUsage) with the argument's name for what does not fit together.
@@ -54,8 +54,5 @@ struct Ran {
 Ran run(const Call& call, int repeats = 1);
 // The same inputs, other outputs: run with golden and without are two calls.
 Call with_new_outputs(const Call& call);
-
-// aclInit, device 0 and one stream, made at the first use and given back at the end of the process.
-aclrtStream stream();
 
 }  // namespace gradus::cli

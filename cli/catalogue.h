@@ -36,7 +36,7 @@ struct Operator {
     std::vector<std::string> sweep;  // argument lists, as for gradus run
     std::vector<BenchCase> bench;
     std::string tiny;
-    nlohmann::json limit;                   // {"kind": "stream", "reads", "writes", "strip"} or {"kind": "matrix", "flops"}
+    nlohmann::json limit;  // {"kind": "stream", "reads", "writes", "strip"} or {"kind": "matrix", "flops"}
     std::map<std::string, double> targets;  // by dtype
     nlohmann::json json;                    // all of it, for --json
 

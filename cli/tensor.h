@@ -15,9 +15,14 @@ namespace gradus::cli {
 
 using Shape = std::vector<int64_t>;
 
-std::string text(const Shape& shape);                   // [4,1,8]
-const char* dtype_name(aclDataType dtype);              // f32, f16, bf16, bool, u8, i32 ...: the catalogue's words
-aclDataType dtype_of(const std::string& name);          // Failure(kUsage) with the known ones
+// aclInit, device 0 and one stream, made at the first use and given back at the end of the process.
+aclrtStream stream();
+// Failure(kEnvironment) with the library's own message unless the status is 0.
+void expect_success(int status, const std::string& doing);
+
+std::string text(const Shape& shape);           // [4,1,8]
+const char* dtype_name(aclDataType dtype);      // f32, f16, bf16, bool, uint8 ...: the catalogue's words
+aclDataType dtype_of(const std::string& name);  // also u8, float32 ...; Failure(kUsage) with the known ones
 bool is_float(aclDataType dtype);
 
 class Tensor {  // a copy is the same tensor
