@@ -15,7 +15,7 @@ constexpr DType kIndices[] = {DType::i32, DType::i64};
 constexpr DType kBytes[] = {DType::u8};
 constexpr DType kMasks[] = {DType::u8, DType::boolean};
 // Logits of a few units, as a model has them.
-constexpr char kWeights[] = "randn,scale=0.03125";
+constexpr char kWeights[] = "randn,std=0.03125";
 constexpr char kNoSmoothing[] = "0";
 constexpr Products kProducts = {.a2 = true, .a3 = true};
 
