@@ -13,6 +13,7 @@
 #include "cli/call.h"
 #include "cli/commands.h"
 #include "cli/failure.h"
+#include "cli/launch.h"
 #include "cli/terminal.h"
 
 namespace gradus::cli {
@@ -100,7 +101,7 @@ std::vector<Path> paths(const std::vector<std::string>& isas) {
             words.push_back(std::string("dtype=") + dtype);
             try {
                 const Call call = make_call(op, words);
-                const std::string path = path_of(call);
+                const std::string path = Launch(call).path();
                 if (dtype_name(call.dtype) == before) continue;  // it has no choice, or not this one
                 before = dtype_name(call.dtype);
                 if (before == dtype || all.empty() || all.back().op != op.name)

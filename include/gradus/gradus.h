@@ -26,6 +26,9 @@ ACL_FUNC_VISIBILITY const char* gradusGetOption(const char* name);
 
 // All operators as JSON, one object each: name, family, formula, document, products; the arguments in C order, each
 // with name, kind, direction, optional, dtypes, shape in words over named sizes ("T1,N1,D"), allowed values and limits.
+// For tools that try operators out: of an argument, example (how to make one up) and promise (how near to golden an
+// output is); of an operator, sweep, bench and tiny (argument lists in the words of the gradus command), limit (what
+// binds its speed), targets (fractions of it) and roundings (what it rounds on the way). Keys are added, never renamed.
 ACL_FUNC_VISIBILITY const char* gradusCatalogue(void);
 
 typedef enum gradusKind {
