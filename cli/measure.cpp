@@ -129,7 +129,7 @@ class Measurer {
         ++j_.differing;
         j_.beyond += element.times > 1;
         j_.worst_ulps = std::max(j_.worst_ulps, element.ulps);
-        ++j_.histogram[std::isfinite(element.ulps) ? std::min<size_t>(histogram_bin(element.ulps), 138) : 139];
+        if (std::isfinite(element.ulps)) ++j_.histogram[std::min(histogram_bin(element.ulps), j_.histogram.size() - 1)];
         keep_worst(j_.worst, element, options_.top);
     }
 
