@@ -6,19 +6,20 @@
 //   T1=4096  V=1000                                                  a named size of the catalogue's shapes
 //   dim=-1  scale=0.125  actualSeqQLenOptional=[128,256]             an attribute
 //   dtype=bf16  seed=3                                               of everything that is made up
+//   name=none  name=auto                                             an optional argument left out, or made up
+//
+// An input that is not given is made up as its example says; an optional one only if it has an example. An optional
+// output is asked for by name=auto (or the file it goes to). An attribute that is not given is, in this order, the
+// size of its name, the default, the example.
 #pragma once
 
 #include <map>
 
 #include "cli/catalogue.h"
+#include "cli/expression.h"
 #include "cli/tensor.h"
 
 namespace gradus::cli {
-
-// name → expression value; the named sizes of shapes, bound by the tensors given or by name.
-using Sizes = std::map<std::string, int64_t>;
-// "2*N", "ceil(BT/8)", "6*BT*V*H", "size(x)/2": over sizes, integer attributes and the element counts of tensors.
-double evaluate(const std::string& expression, const Sizes& sizes, const std::map<std::string, Tensor>& tensors = {});
 
 struct Call {
     const Operator* op;
@@ -26,7 +27,7 @@ struct Call {
     std::map<std::string, nlohmann::json> attributes;
     Sizes sizes;
     std::string line;   // the shortest words that make this call again
-    aclDataType dtype;  // of the first floating tensor: what the case is known by
+    aclDataType dtype;  // of the first tensor that has a choice of float dtypes: what the case is known by
 };
 
 // Reads, generates, infers and allocates. Failure(kUsage) with the argument's name for what does not fit together.
@@ -47,11 +48,15 @@ class ScopedOption {
 
 struct Ran {
     double seconds;      // phase two and the synchronisation, the best of the repeats
+    double median;       // of the repeats
     uint64_t workspace;  // bytes
+    std::string path;    // the kernel that was chosen: an instruction set, or golden
 };
 // Failure with the library's message: kUsage for 161001 and 161002, kUnsupported for 361001 of a product, else
 // kEnvironment.
 Ran run(const Call& call, int repeats = 1);
+// Phase one alone: the kernel that would run, nothing computed.
+std::string path_of(const Call& call);
 // The same inputs, other outputs: run with golden and without are two calls.
 Call with_new_outputs(const Call& call);
 

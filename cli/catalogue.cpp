@@ -115,7 +115,8 @@ const Operator& find_operator(const std::string& name) {
 
 std::string nearest(const std::string& word, const std::vector<std::string>& known) {
     std::string best;
-    size_t fewest = std::max<size_t>(2, word.size() / 3) + 1;  // farther away is another word
+    // Farther away, or with no letter left in its place, it is another word.
+    size_t fewest = std::min(std::max<size_t>(2, word.size() / 3) + 1, word.size());
     for (const std::string& candidate : known) {
         const std::string a = lower(word), b = lower(candidate);
         // The beginning of a longer name is near, too.

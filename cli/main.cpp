@@ -41,7 +41,7 @@ void check_words(const CLI::App& app, int argc, char** argv) {
         if (command->get_name() != first) continue;
         const auto known = option_names(*command);
         for (int i = 2; i < argc; ++i) {
-            const std::string word(argv[i], std::string_view(argv[i]).find('='));
+            const std::string word = argv[i];
             const std::string name = word.substr(0, word.find('='));
             if (name.rfind("--", 0) != 0 || name == "--") continue;
             if (std::find(known.begin(), known.end(), name) == known.end())
@@ -76,10 +76,14 @@ int parse(CLI::App& app, int argc, char** argv) {
 int run_main(int argc, char** argv) {
     CLI::App app("Runs, judges and measures CANN's LLM-training gradient operators on this CPU.", "gradus");
     Session session;
-    app.require_subcommand(1);
+    app.require_subcommand(0, 1);
     app.footer(kFooter);
     app.set_version_flag("--version", [] { return fmt::format("gradus {}", gradusVersion()); });
     app.get_formatter()->column_width(34);
+    add_list(app, session);
+    add_describe(app, session);
+    add_run(app, session);
+    add_info(app, session);
     for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
         command->add_flag("--json", session.json, "the result as JSON on stdout");
 
@@ -87,6 +91,10 @@ int run_main(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) session.json = session.json || std::string_view(argv[i]) == "--json";
     try {
         const int code = parse(app, argc, argv);
+        if (argc == 1) {
+            fmt::print(stderr, "{}", app.help());
+            return kUsage;
+        }
         return code != 0 ? code : session.exit;
     } catch (const Failure& failure) {
         report(failure, session.json);

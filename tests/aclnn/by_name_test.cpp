@@ -61,6 +61,37 @@ TEST(ByName, DefaultsAreTheCatalogues) {
     EXPECT_EQ(call.ask().code, 0);
 }
 
+TEST(ByName, PathIsTheKernelThatWasChosen) {
+    const int64_t dims[] = {2, 8}, half[] = {2, 4};
+    aclTensor* x = aclCreateTensor(dims, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 2, nullptr);
+    aclTensor* out = aclCreateTensor(half, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, half, 2, nullptr);
+    gradusArg args[2] = {};
+    args[0].name = "x";
+    args[0].value.tensor = x;
+    args[1].name = "out";
+    args[1].value.tensor = out;
+    const auto path = [&args] {
+        uint64_t size = 0;
+        aclOpExecutor* executor = nullptr;
+        EXPECT_EQ(gradusPrepare("SwiGlu", args, 2, &size, &executor), 0) << take_message();
+        const char* chosen = gradusPath(executor);
+        EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+        EXPECT_EQ(gradusPath(executor), nullptr) << "not alive any more";
+        return std::string(chosen == nullptr ? "NULL" : chosen);
+    };
+    {
+        const Option scalar("max_isa", "scalar");
+        EXPECT_EQ(path(), "scalar");
+    }
+    {
+        const Option golden("precision", "golden");
+        EXPECT_EQ(path(), "golden");
+    }
+    EXPECT_EQ(gradusPath(nullptr), nullptr);
+    aclDestroyTensor(x);
+    aclDestroyTensor(out);
+}
+
 TEST(Catalogue, IsJsonWithEveryOperator) {
     const std::string text = gradusCatalogue();
     for (const char* word : {"\"SwiGlu\"", "\"SwiGluGrad\"", "\"family\": \"swi_glu\"", "\"name\": \"yGrad\"",
