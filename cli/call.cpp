@@ -95,7 +95,7 @@ class Builder {
     std::map<std::string, nlohmann::json> attributes_;
     std::map<std::string, std::vector<int64_t>> arrays_;
     std::map<std::string, Call> forwards_;  // run already, by operator
-    std::string line_;
+    std::string line_, misfit_;
 };
 
 void Builder::unknown(const std::string& name) const {
@@ -181,7 +181,10 @@ void Builder::inherit(const Builder& other) {
 }
 
 void Builder::bind(const Argument& argument, aclDataType dtype, const Shape& shape) {
-    ShapeWords(argument.shape, dtype).bind(shape, known_);
+    if (ShapeWords(argument.shape, dtype).bind(shape, known_) || !misfit_.empty()) return;
+    misfit_ = fmt::format("{}: shape {}, expected {}", argument.name, text(shape), argument.shape);
+    if (const auto dim = attributes_.find("dim"); dim != attributes_.end())
+        misfit_ += fmt::format(" where dim is {}", dim->second.dump());
 }
 
 nlohmann::json Builder::parse_attribute(const Argument& argument, const std::string& text) const {
@@ -262,6 +265,7 @@ aclDataType Builder::choose_dtype(const Argument& argument) const {
 Shape Builder::infer_shape(const Argument& argument, aclDataType dtype) const {
     const ShapeWords words(argument.shape, dtype);
     if (const auto shape = words.shape(known_)) return *shape;
+    if (!misfit_.empty()) throw Failure(kUsage, misfit_);  // the reason
     const auto missing = words.missing(known_);
     throw Failure(
         kUsage,
