@@ -23,6 +23,15 @@ std::string broken_rules(const Judgement& j) {
     return rules.empty() ? "" : rules + ")";
 }
 
+std::string rounded_sentence(const Judgement& j) {
+    const std::string few = fmt::format("{} of {} elements differ, ", j.differing, j.count);
+    if (j.worst_ulps <= 1) return few + "by one ulp at most: rounding explains it";
+    return few + fmt::format(
+                     "by no more than f32 rounding leaves beside the largest of the row (up to {:.3g} ulps of "
+                     "small values)",
+                     j.worst_ulps);
+}
+
 std::string accepted_sentence(const Judgement& j) {
     return fmt::format(
         "within CANN's rules; {} of {} elements are farther off than one rounding, the worst by {:.3g} ulps", j.beyond,
@@ -31,19 +40,20 @@ std::string accepted_sentence(const Judgement& j) {
 
 void decide(Judgement& j, Verdict verdict, std::string reason) { j.verdict = verdict, j.reason = std::move(reason); }
 
-// A difference that rounding does not explain. From the most particular to the most general.
+// A difference that rounding does not explain. From the most particular to the most general: what most elements have
+// in common, what a few do that stand out, what the many do that are outside the rules.
 void decide_beyond(const Tensor& got, const Tensor& want, const Measured& m, Judgement& j) {
+    std::string common;
+    if (m.broken > 0) common = common_mistake(collect(got, want, m, Suspects::broken), m);
+    const double broken_share = static_cast<double>(m.broken) / static_cast<double>(j.count);
+    if (!common.empty() && broken_share > 0.1) return decide(j, Verdict::wrong, common);
     const Suspects outliers = collect(got, want, m, Suspects::stands_out);
     if (outliers.count > 0) return decide(j, Verdict::wrong, mistake(outliers, m));
-    if (m.broken > 0) {
-        const Suspects broken = collect(got, want, m, Suspects::broken);
-        if (std::string found = common_mistake(broken, m); !found.empty()) return decide(j, Verdict::wrong, found);
-        if (j.relative_l2 > 0.7)
-            return decide(
-                j, Verdict::wrong,
-                fmt::format("unlike what is expected: {:.0f} % of the elements are wrong, correlation {:.2f}",
-                            100 * static_cast<double>(m.broken) / static_cast<double>(j.count), j.correlation));
-    }
+    if (!common.empty()) return decide(j, Verdict::wrong, common);
+    if (m.broken > 0 && j.relative_l2 > 0.7)
+        return decide(j, Verdict::wrong,
+                      fmt::format("unlike what is expected: {:.0f} % of the elements are wrong, correlation {:.2f}",
+                                  100 * broken_share, j.correlation));
     if (cann_accepts(j)) return decide(j, Verdict::accepted, accepted_sentence(j));
     decide(j, Verdict::imprecise, imprecision(m) + broken_rules(j));
 }
@@ -59,10 +69,7 @@ void decide(const Tensor& got, const Tensor& want, const Measured& m, Judgement&
     // truncation stays within an ulp, which CANN accepts; it is a mistake all the same, and its name helps
     const std::string truncated = truncation(m);
     if (!truncated.empty()) return decide(j, cann_accepts(j) ? Verdict::accepted : Verdict::imprecise, truncated);
-    if (j.beyond == 0)
-        return decide(j, Verdict::rounded,
-                      fmt::format("{} of {} elements differ, by {:.3g} ulps at most: rounding explains it", j.differing,
-                                  j.count, j.worst_ulps));
+    if (j.beyond == 0) return decide(j, Verdict::rounded, rounded_sentence(j));
     decide_beyond(got, want, m, j);
 }
 
@@ -92,14 +99,15 @@ Rules rules_of(aclDataType dtype, const std::string& promise) {
     // f32 sums leave (8 + log2 n)·2^-24 of the sum of |terms|: 16·2^-23 of the largest result of the row; an
     // elementwise result 4·2^-23 of its largest term.
     const bool elementwise = promise == "elementwise";
-    Rules r{0x1p-10, 0x1p-16, 0x1p-13, 0, 0x1p-19, elementwise ? 0x1p-21 : 0x1p-19, 0x1p-21};
+    Rules r{0x1p-10, 0x1p-16, 0x1p-13, 0, 0x1p-19, elementwise ? 0x1p-21 : 0x1p-19, 0x1p-19};
     if (dtype == ACL_FLOAT16) r.rtol = r.atol = 0x1p-9, r.relative = 0x1p-10;
     if (dtype == ACL_BF16) r.rtol = r.atol = 0x1p-6, r.relative = 0x1p-7;
     // Below this, an error that f32 sums may leave is more than T of the element.
     r.small_below = r.small_error / r.relative;
-    // 16-bit factors inside a sum (g, P, dS) leave T/8 of the typical result, which is about a quarter of the largest.
+    // 16-bit factors inside a sum (g, P, dS) leave T/8 of the typical result, which is about a quarter of the largest;
+    // and in f16 nothing of a factor below 2^-25, however small the row is by it.
     if (!elementwise && (dtype == ACL_FLOAT16 || dtype == ACL_BF16))
-        r.small_below = 0x1p-5, r.small_error = r.relative / 4;
+        r.small_below = 0x1p-5, r.small_error = r.relative / 4, r.floor = 0x1p-16;
     if (promise == "exact" || grid_of(dtype).integer) r = {0, 0, 1, 0, 0, -1, 0};
     return r;
 }

@@ -83,14 +83,14 @@ class Measurer {
         j_.small += is_small;
         if (g == w) {
             ++part_.within, ++j_.histogram[0];
-            m.times.add(0.0), m.of_scale.add(0.0);
+            if (w != 0) m.of_scale.add(0.0), m.of_want.add(0.0);
             return;
         }
         const double error = std::abs(g - w), unit = yard_.grid.ulp(magnitude), ulps = error / unit;
         const double times = yard_.rules.rounding < 0 ? HUGE_VAL : error / yard_.allowed(w, scale_);
         (std::abs(g) < magnitude ? m.towards_zero : m.away) += 1;
         m.error_error += error * error;
-        m.times.add(times), m.of_scale.add(error / scale_);
+        m.of_scale.add(error / scale_), m.of_want.add(error / magnitude);
         const double relative = error / (magnitude + 1e-7);
         part_.relative += relative, j_.worst_relative = std::max(j_.worst_relative, relative);
         if (is_small) {
@@ -129,7 +129,7 @@ class Measurer {
         ++j_.differing;
         j_.beyond += element.times > 1;
         j_.worst_ulps = std::max(j_.worst_ulps, element.ulps);
-        ++j_.histogram[std::isfinite(element.ulps) ? std::min<size_t>(histogram_bin(element.ulps), 138) : 139];
+        if (std::isfinite(element.ulps)) ++j_.histogram[std::min(histogram_bin(element.ulps), j_.histogram.size() - 1)];
         keep_worst(j_.worst, element, options_.top);
     }
 
@@ -137,7 +137,8 @@ class Measurer {
         if (x == 0) return;
         const auto bits = std::bit_cast<uint64_t>(x);
         bf16 += (bits & ((uint64_t{1} << 45) - 1)) == 0;
-        f16 += (bits & ((uint64_t{1} << 42) - 1)) == 0 && std::abs(x) >= 0x1p-14 && std::abs(x) < 65536;
+        const bool eleven_bits = (bits & ((uint64_t{1} << 42) - 1)) == 0, subnormal = std::abs(x) < 0x1p-14;
+        f16 += eleven_bits && std::abs(x) < 65536 && (!subnormal || x * 0x1p24 == std::trunc(x * 0x1p24));
     }
 
     const Yardstick& yard_;
@@ -163,7 +164,7 @@ void add(Part& to, const Part& from, size_t top) {
     for (size_t i = 0; i < k.histogram.size(); ++i) j.histogram[i] += k.histogram[i];
     if (k.outside_own) *j.outside_own += *k.outside_own;
     for (const Element& element : k.worst) keep_worst(j.worst, element, top);
-    m.times.add(n.times), m.of_scale.add(n.of_scale);
+    m.of_scale.add(n.of_scale), m.of_want.add(n.of_want);
     m.broken += n.broken, m.towards_zero += n.towards_zero, m.away += n.away;
     m.got_bf16 += n.got_bf16, m.want_bf16 += n.want_bf16, m.got_f16 += n.got_f16, m.want_f16 += n.want_f16;
     m.got_nonzero += n.got_nonzero, m.want_nonzero += n.want_nonzero;

@@ -63,7 +63,8 @@ struct Yardstick {
         return grid.ulp(std::abs(want)) + rules.rounding * line_scale;
     }
     double small_below(double line_scale) const {
-        return std::max(rules.small_below * line_scale, rules.floor / rules.relative * tensor_scale);
+        return std::max({rules.small_below * line_scale, rules.floor / rules.relative * tensor_scale,
+                         grid.ulp(0) / rules.relative});  // f16: its subnormals, whose steps are more than T
     }
     double small_error(double want, double line_scale) const {
         return std::max(rules.small_error * line_scale, rules.floor * tensor_scale) + grid.ulp(std::abs(want));
@@ -77,7 +78,8 @@ struct Yardstick {
 struct Measured {
     Judgement judgement;  // without verdict and reason
     Yardstick yardstick;
-    Octaves times, of_scale;  // |error| over what rounding allows; over the scale of the line
+    // |error| over the scale of the line; over |want|. Without pairs of zeros, which masks make and which say nothing.
+    Octaves of_scale, of_want;
     int64_t broken = 0, towards_zero = 0, away = 0;
     int64_t got_bf16 = 0, want_bf16 = 0, got_f16 = 0, want_f16 = 0;  // non-zero numbers that the type holds exactly
     int64_t got_nonzero = 0, want_nonzero = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "cli/half.h"
 #include "cli/measure.h"
 
 namespace gradus::cli {
@@ -14,18 +15,6 @@ constexpr int64_t kLeastLine = 64, kMostLine = 8192;
 int exponent_of(double magnitude) { return static_cast<int>(std::bit_cast<uint64_t>(magnitude) >> 52) - 1023; }
 
 double power_of_two(int exponent) { return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52); }
-
-double from_f16(uint16_t bits) {
-    // the exponent moves by a multiplication, which also normalises subnormals
-    uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fffU) << 13;
-    if (magnitude >= 0x0f800000U)
-        magnitude |= 0x7f800000U;
-    else
-        magnitude = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F);
-    return std::bit_cast<float>(magnitude | static_cast<uint32_t>(bits & 0x8000U) << 16);
-}
-
-double from_bf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 void decode(const Tensor& tensor, int64_t first, std::span<double> to) {
     const auto each = [&]<typename T>(T, auto convert) {

@@ -9,7 +9,7 @@ namespace gradus::cli {
 struct Suspects {
     enum Criterion {
         misplaced,   // NaN or Inf on one side only
-        stands_out,  // far from what the other errors are like
+        stands_out,  // far from what the other errors are like, and outside rule (b)
         broken       // ten times outside what the rules allow
     };
     Shape shape;
@@ -17,8 +17,10 @@ struct Suspects {
     int64_t count = 0, first = -1, last = -1;
     int64_t zero = 0, negated = 0, same = 0, unexpected = 0;  // got 0; −want; all one value; anything where 0 is wanted
     double value = 0, largest_want = 0;
-    double got_want = 0, got_got = 0, want_want = 0, ulps = 0;
+    double got_want = 0, got_got = 0, want_want = 0, errors = 0;
     std::vector<uint32_t> in_row, in_column;
+    std::vector<uint32_t> numbers_in_column;  // of all elements, where something else than 0 is expected
+    int64_t numbers = 0;
     std::vector<int64_t> moved;  // how many hold the value of another place, by the kinds of move in recognise.cpp
     int64_t compared = 0;        // of those that were looked at for that
 };

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "cli/recognise.h"
 
@@ -50,17 +51,19 @@ Place in_rows(const Suspects& s, const Used& rows) {
 Place place(const Suspects& s) {
     if (s.count <= 2) return few(s);
     const int64_t size = s.rows * s.columns, tail = size - s.first;
-    if (s.count == size) return {fmt::format("all {}", elements(s.count)), false};
-    const Used rows(s.in_row), columns(s.in_column);
     const auto at_least = [&](double share, int64_t whole) {
         return static_cast<double>(s.count) >= share * static_cast<double>(whole);
     };
-    // half of the elements of a pattern are enough: the others may be right by chance, zeros above all
-    const bool every_row = s.rows > 1 && static_cast<double>(rows.number) >= 0.9 * static_cast<double>(s.rows);
+    if (s.count == size) return {fmt::format("all {}", elements(s.count)), false};
+    const Used rows(s.in_row), columns(s.in_column);
+    // Where zeros are expected, a missing value is right by chance: numbers count.
+    const auto numbers = [&](int64_t from, int64_t to) {
+        return std::accumulate(s.numbers_in_column.begin() + from, s.numbers_in_column.begin() + to, int64_t{0});
+    };
     const int64_t to_end = s.columns - columns.least;
-    if (every_row && to_end < s.columns && to_end <= s.columns / 2 && at_least(0.5, rows.number * to_end))
+    if (rows.number > 1 && 2 * to_end <= s.columns && at_least(0.75, numbers(columns.least, s.columns)))
         return {fmt::format("the last {} of every row ({})", to_end, elements(s.count)), false};
-    if (every_row && columns.most < s.columns / 2 && at_least(0.5, rows.number * (columns.most + 1)))
+    if (rows.number > 1 && 2 * columns.most < s.columns && at_least(0.75, numbers(0, columns.most + 1)))
         return {fmt::format("the first {} of every row ({})", columns.most + 1, elements(s.count)), false};
     if (s.last == size - 1 && s.first > 0 && at_least(0.5, tail) && tail % s.columns != 0)
         return {fmt::format("the last {} of the tensor (from {} on)", tail, index_text(s.shape, s.first)), false};
@@ -75,6 +78,7 @@ Place place(const Suspects& s) {
         return {
             fmt::format("elements {} to {} ({})", index_text(s.shape, s.first), index_text(s.shape, s.last), s.count),
             false};
+    if (at_least(0.75, s.numbers)) return {fmt::format("almost all elements ({} of {})", s.count, size), false};
     return {fmt::format("{} in {} of {} rows (the first at {})", elements(s.count), rows.number, s.rows,
                         index_text(s.shape, s.first)),
             s.count == 1};

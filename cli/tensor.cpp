@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "cli/failure.h"
+#include "cli/half.h"
 
 namespace gradus::cli {
 namespace {
@@ -106,9 +107,9 @@ double load(const std::byte* data, int64_t i) {
         T value;
         std::memcpy(&value, data + i * static_cast<int64_t>(sizeof value), sizeof value);
         if constexpr (std::is_same_v<T, Half>)
-            return aclFloat16ToFloat(value.bits);
+            return from_f16(value.bits);
         else if constexpr (std::is_same_v<T, Brain>)
-            return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
+            return from_bf16(value.bits);
         else
             return static_cast<double>(value);
     }
@@ -120,7 +121,7 @@ T narrowed(double value) {
     if constexpr (std::is_same_v<T, bool>) {
         return value != 0;
     } else if constexpr (std::is_same_v<T, Half>) {
-        return {aclFloatToFloat16(static_cast<float>(to_precision(value, 11, 0x1p-24)))};
+        return {to_f16(to_precision(value, 11, 0x1p-24))};
     } else if constexpr (std::is_same_v<T, Brain>) {
         if (std::isnan(value)) return {0x7FC0};
         const auto wide = static_cast<float>(to_precision(value, 8, 0x1p-133));
