@@ -61,8 +61,8 @@ ACLNN_API aclnnStatus gradusPrepare(const char* op, const gradusArg* args, uint6
                                     aclOpExecutor** executor);
 ACLNN_API aclnnStatus gradusLaunch(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
                                    aclrtStream stream);
-// Which kernel phase one chose: a word of max_isa, or golden. Of every executor, whoever made it; NULL if it is not
-// alive.
+// Which kernel phase one chose: a word of max_isa (more may follow a comma), golden, or zeros where there is nothing to
+// compute. Of every executor, whoever made it; NULL if it is not alive.
 ACLNN_API const char* gradusPath(const aclOpExecutor* executor);
 
 #ifdef __cplusplus
