@@ -55,8 +55,6 @@ struct Ran {
 // Failure with the library's message: kUsage for 161001 and 161002, kUnsupported for 361001 of a product, else
 // kEnvironment.
 Ran run(const Call& call, int repeats = 1);
-// Phase one alone: the kernel that would run, nothing computed.
-std::string path_of(const Call& call);
 // The same inputs, other outputs: run with golden and without are two calls.
 Call with_new_outputs(const Call& call);
 

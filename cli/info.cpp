@@ -13,6 +13,7 @@
 #include "cli/call.h"
 #include "cli/commands.h"
 #include "cli/failure.h"
+#include "cli/launch.h"
 #include "cli/terminal.h"
 
 namespace gradus::cli {
@@ -78,10 +79,10 @@ struct Path {
 };
 
 std::string reason_of(const std::string& path, const std::vector<std::string>& isas) {
-    const std::string cap = gradusGetOption("max_isa");
-    if (path == "golden") return "precision is golden: the plain loop in double";
+    const std::string cap = gradusGetOption("max_isa"), isa = path.substr(0, path.find(','));
+    if (isa == "golden") return "precision is golden: the plain loop in double";
     const bool capped = !isas.empty() && cap != isas.back();
-    if (path == cap) return capped ? "max_isa stops here" : "the best of this CPU";
+    if (isa == cap) return capped ? "max_isa stops here" : "the best of this CPU";
     return fmt::format("{} adds nothing to this operator and dtype", cap);
 }
 
@@ -100,7 +101,7 @@ std::vector<Path> paths(const std::vector<std::string>& isas) {
             words.push_back(std::string("dtype=") + dtype);
             try {
                 const Call call = make_call(op, words);
-                const std::string path = path_of(call);
+                const std::string path = Launch(call).path();
                 if (dtype_name(call.dtype) == before) continue;  // it has no choice, or not this one
                 before = dtype_name(call.dtype);
                 if (before == dtype || all.empty() || all.back().op != op.name)
@@ -164,8 +165,15 @@ void print_text(const json& info) {
                         option.at("from") == "environment" ? variable_of(name) : tinted(Tint::dim, "default")});
     fmt::print("\n{}", table(rows));
     rows = {{"OPERATOR", "DTYPE", "PATH", "WHY"}};
-    for (const json& path : info.at("operators"))
-        rows.push_back({path.at("operator"), path.at("dtype"), path.at("path"), path.at("reason")});
+    for (const json& path : info.at("operators")) {
+        const std::vector<std::string> row = {path.at("operator"), path.at("dtype"), path.at("path"),
+                                              path.at("reason")};
+        std::vector<std::string>& last = rows.back();
+        if (last[0] == row[0] && last[2] == row[2] && last[3] == row[3])
+            last[1] += " " + row[1];
+        else
+            rows.push_back(row);
+    }
     fmt::print("\n{}", table(rows));
 }
 

@@ -1,4 +1,4 @@
-#include "testing/bench/team.h"
+#include "cli/limit/team.h"
 
 #include <cstdlib>
 

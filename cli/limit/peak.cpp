@@ -1,4 +1,4 @@
-#include "testing/bench/peak.h"
+#include "cli/limit/peak.h"
 
 #include <algorithm>
 #include <cstring>

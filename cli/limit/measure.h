@@ -1,7 +1,7 @@
 // Times that mean something on a shared machine: limit and operator in turn, and the ratio of every round.
 #pragma once
 
-#include "testing/bench/bench.h"
+#include "cli/limit/limit.h"
 
 namespace gradus::bench {
 
@@ -23,9 +23,7 @@ struct Effort {
     double seconds;  // of all rounds together; a few rounds are made in any case
 };
 
-Measured measure(const Trial& trial, const Effort& effort, aclrtStream stream);
-
-// Seconds of whole calls: both phases and the synchronisation, a fresh executor each.
-Spread measure_whole(const Trial& trial, int calls, aclrtStream stream);
+// `op` runs the operator once and returns its seconds.
+Measured measure(const std::function<double()>& op, const Limit& limit, const Effort& effort);
 
 }  // namespace gradus::bench

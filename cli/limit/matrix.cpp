@@ -1,16 +1,15 @@
-#include "testing/bench/matrix.h"
-
 #include <algorithm>
 
+#include "cli/limit/limit.h"
+#include "cli/limit/measure.h"
+#include "cli/limit/peak.h"
+#include "cli/limit/team.h"
 #include "gradus/gradus.h"
-#include "testing/bench/measure.h"
-#include "testing/bench/peak.h"
-#include "testing/bench/team.h"
 
 namespace gradus::bench {
 
-Limit matrix_limit(double flops, aclDataType dtype) {
-    const Peak peak = matrix_peak(gradusGetOption("max_isa"), dtype == ACL_FLOAT16);
+Limit matrix_limit(double flops, bool f16) {
+    const Peak peak = matrix_peak(gradusGetOption("max_isa"), f16);
     constexpr int64_t kBlocks = 64;  // a thread that is kept from working gives its share to others
     const double part = std::min(flops, 6e9);
     const auto calls = std::max<int64_t>(1, static_cast<int64_t>(part / static_cast<double>(kBlocks) / peak.flops));
