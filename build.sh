@@ -119,7 +119,7 @@ case $command in
     install)
         [ $# -eq 1 ] || usage
         need packages.txt
-        build release gradus
+        build release gradus gradus_cli
         cmake --install build/release --prefix "$1" >/dev/null
         say "installed; use it with: source $1/set_env.sh"
         ;;

@@ -374,8 +374,20 @@ Call Builder::complete() {
 }  // namespace
 
 Call make_call(const Operator& op, const std::vector<std::string>& words) {
+    // Somebody's first line has no sizes at all: then the catalogue's small case has.
+    const bool sized = std::any_of(words.begin(), words.end(), [&op](const std::string& text) {
+        const std::string name = parse_word(text).name;
+        const Argument* argument = op.find(name);
+        return argument == nullptr ? name != "dtype" && name != "seed" : argument->direction == Argument::input;
+    });
+    std::vector<std::string> all = words;
+    for (const std::string& small : sized ? std::vector<std::string>() : split(op.tiny, ' ')) {
+        const std::string start = parse_word(small).name + "=";
+        if (std::none_of(words.begin(), words.end(), [&](const auto& word) { return word.rfind(start, 0) == 0; }))
+            all.push_back(small);
+    }
     Builder builder(op, 0, {});
-    builder.read(words);
+    builder.read(all);
     return builder.complete();
 }
 

@@ -8,9 +8,9 @@
 //   dtype=bf16  seed=3                                               of everything that is made up
 //   name=none  name=auto                                             an optional argument left out, or made up
 //
-// An input that is not given is made up as its example says; an optional one only if it has an example. An optional
-// output is asked for by name=auto (or the file it goes to). An attribute that is not given is, in this order, the
-// size of its name, the default, the example.
+// Without any size or input it is the catalogue's small case. An input that is not given is made up as its example
+// says; an optional one only if it has an example. An optional output is asked for by name=auto (or the file it goes
+// to). An attribute that is not given is, in this order, the size of its name, the default, the example.
 #pragma once
 
 #include <map>

@@ -75,11 +75,12 @@ std::vector<std::string> real_cann() {
 }
 
 struct Path {
-    std::string op, dtype, path, reason;
+    std::string op, dtype, path, refused;
 };
 
-std::string reason_of(const std::string& path, const std::vector<std::string>& isas) {
-    const std::string cap = gradusGetOption("max_isa"), isa = path.substr(0, path.find(','));
+std::string reason_of(const Path& path, const std::vector<std::string>& isas) {
+    const std::string cap = gradusGetOption("max_isa"), isa = path.path.substr(0, path.path.find(','));
+    if (!path.refused.empty()) return path.refused;
     if (isa == "golden") return "precision is golden: the plain loop in double";
     const bool capped = !isas.empty() && cap != isas.back();
     if (isa == cap) return capped ? "max_isa stops here" : "the best of this CPU";
@@ -87,7 +88,7 @@ std::string reason_of(const std::string& path, const std::vector<std::string>& i
 }
 
 // Asks the library itself: phase one of the catalogue's smallest call, for each float dtype.
-std::vector<Path> paths(const std::vector<std::string>& isas) {
+std::vector<Path> paths() {
     std::vector<Path> all;
     for (const Operator& op : catalogue()) {
         if (op.tiny.empty()) {
@@ -105,9 +106,8 @@ std::vector<Path> paths(const std::vector<std::string>& isas) {
                 if (dtype_name(call.dtype) == before) continue;  // it has no choice, or not this one
                 before = dtype_name(call.dtype);
                 if (before == dtype || all.empty() || all.back().op != op.name)
-                    all.push_back({op.name, before, path, reason_of(path, isas)});
-            } catch (const Failure& failure) {
-                if (failure.exit != kUnsupported) throw;
+                    all.push_back({op.name, before, path, ""});
+            } catch (const Failure& failure) {  // not for this product, or a variable is wrong
                 all.push_back({op.name, "", "none", failure.what()});
                 break;
             }
@@ -126,11 +126,12 @@ json options_json() {
 }
 
 json gather() {
+    const std::vector<Path> all = paths();  // before the sets are tried, which makes a wrong variable forgotten
     const std::vector<std::string> isas = instruction_sets();
     json operators = json::array();
-    for (const Path& path : paths(isas))
+    for (const Path& path : all)
         operators.push_back(
-            {{"operator", path.op}, {"dtype", path.dtype}, {"path", path.path}, {"reason", path.reason}});
+            {{"operator", path.op}, {"dtype", path.dtype}, {"path", path.path}, {"reason", reason_of(path, isas)}});
     return {{"schema", "gradus-info/1"},
             {"cpu", cpu_model()},
             {"logical_cpus", std::thread::hardware_concurrency()},

@@ -16,7 +16,7 @@ void expect_accepted(aclnnStatus status) {
     if (status == 0) return;
     const char* text = aclGetRecentErrMsg();
     const std::string message = text == nullptr ? fmt::format("the library answers {}", status) : text;
-    const bool product = status == 361001 && message.find("soc_name") != std::string::npos;
+    const bool product = status == 361001 && message.find("product") != std::string::npos;
     throw Failure(status == 161001 || status == 161002 ? kUsage : product ? kUnsupported : kEnvironment, message);
 }
 

@@ -172,9 +172,7 @@ void run_command(const Wanted& wanted, Session& session) {
     set("limits", wanted.limits);
     set("num_threads", wanted.threads);
     set("max_isa", wanted.isa);
-    const Operator& op = find_operator(wanted.op);
-    // A newcomer's first line: the catalogue's own small case.
-    const Call call = make_call(op, wanted.words.empty() ? split(op.tiny, ' ') : wanted.words);
+    const Call call = make_call(find_operator(wanted.op), wanted.words);
     const auto files = destinations(wanted, call);
     if (!wanted.directory.empty()) make_directory(wanted.directory);
     set("precision", wanted.precision);  // after the inputs, which are the same for both

@@ -125,7 +125,8 @@ std::optional<Shape> ShapeWords::shape(const Bindings& known) const {
 std::vector<std::string> ShapeWords::missing(const Bindings& known) const {
     std::vector<std::string> names;
     for (const Dim& dim : dims_) {
-        if (dim.run && known.runs.count(dim.expression) == 0) names.push_back(dim.expression);
+        if (dim.run && known.runs.count(dim.expression) == 0 && dim.expression.find('.') == std::string::npos)
+            names.push_back(dim.expression + "...");
         if (dim.run) continue;
         for (const std::string& name : names_in(dim.expression))
             if (!known_name(name, known) && std::find(names.begin(), names.end(), name) == names.end())
