@@ -53,7 +53,7 @@ Operator operator_of(const json& j) {
     for (const json& argument : j.at("arguments")) op.arguments.push_back(argument_of(argument));
     op.sweep = j.value("sweep", std::vector<std::string>());
     for (const json& bench : j.value("bench", json::array()))
-        op.bench.push_back({bench.value("model", ""), bench.at("arguments")});
+        op.bench.push_back({bench.value("model", ""), bench.at("arguments"), bench.value("scale", 1.0)});
     op.tiny = j.value("tiny", "");
     op.limit = j.value("limit", json());
     op.targets = j.value("targets", std::map<std::string, double>());

@@ -27,6 +27,7 @@ struct Argument {
 
 struct BenchCase {
     std::string model, arguments;
+    double scale = 1;  // of the target
 };
 
 struct Operator {

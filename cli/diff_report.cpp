@@ -100,10 +100,12 @@ void add_to_page(Page& page, const Finding& f) {
              "Each bar counts the elements whose error is up to that many ulps and more than the bar before; "
              "the height is logarithmic. Green is within one ulp.");
     page.heading("Where they are");
-    const HeatMap map = heat_map(f.got, f.want);
-    page.svg(draw_heat_map(map, f.got.shape()),
-             fmt::format("The tensor as rows of its last dim; each cell is the worst of {} × {} elements.",
-                         map.row_step, map.column_step));
+    const HeatMap map = heat_map(f.got, f.want, j.rules);
+    page.svg(
+        draw_heat_map(map, f.got.shape()),
+        fmt::format("The tensor as rows of its last dim; each cell is the worst of {} × {} elements, as a multiple "
+                    "of what rounding explains.",
+                    map.row_step, map.column_step));
     page.heading("Worst elements");
     page.table(worst(f));
 }

@@ -60,14 +60,14 @@ std::vector<Bar> bars_of(const Judgement& j) {
     return bars;
 }
 
-// The steps of colour, in ulps.
+// The steps of colour, in multiples of what rounding explains.
 constexpr double kSteps[] = {1, 4, 16, 256, 65536};
-const char* const kStepNames[] = {"up to 1 ulp", "4", "16", "256", "2^16", "more", "NaN/Inf"};
+const char* const kStepNames[] = {"rounding", "up to 4 ×", "16 ×", "256 ×", "2^16 ×", "more", "NaN/Inf"};
 
-int step_of(double ulps) {
-    if (ulps == 0) return 0;
-    if (std::isinf(ulps)) return 7;
-    return 1 + static_cast<int>(std::lower_bound(std::begin(kSteps), std::end(kSteps), ulps) - std::begin(kSteps));
+int step_of(double times) {
+    if (times == 0) return 0;
+    if (std::isinf(times)) return 7;
+    return 1 + static_cast<int>(std::lower_bound(std::begin(kSteps), std::end(kSteps), times) - std::begin(kSteps));
 }
 
 std::string legend(double x, double y) {
@@ -76,7 +76,7 @@ std::string legend(double x, double y) {
     for (int step = 1; step <= 7; ++step) {
         const char* name = kStepNames[step - 1];
         svg += rect(x, y, 14, 14, fmt::format("heat-{}", step), "") + label(x + 20, y + 12, "start", name);
-        x += step == 1 ? 130 : 84;
+        x += 112;
     }
     return svg;
 }
@@ -109,7 +109,7 @@ std::string draw_histogram(const Judgement& j) {
             svg += rect(x + step * 0.1, kTop + kHeight - h, step * 0.8, h, bar.colour,
                         fmt::format("{}: {} elements", bar.full, bar.count));
         }
-        if (bars.size() <= 14 || i % 2 == 0 || i + 1 == bars.size())
+        if (bars.size() <= 14 || i == 0 || (bars.size() - i) % 2 == 1)
             svg += label(x + step / 2, kTop + kHeight + 18, "middle", bar.name);
     }
     svg += label(kLeft, kTop + kHeight + 44, "start", "error in ulps, up to") + "</svg>";

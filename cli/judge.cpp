@@ -61,8 +61,10 @@ void decide_beyond(const Tensor& got, const Tensor& want, const Measured& m, Jud
 void decide(const Tensor& got, const Tensor& want, const Measured& m, Judgement& j, const std::string& promise) {
     if (j.differing == 0) return decide(j, Verdict::equal, "equal bit by bit");
     if (j.misplaced()) {
-        const Suspects suspects = collect(got, want, m, Suspects::misplaced);
-        return decide(j, Verdict::wrong, misplaced_sentence(suspects, j));
+        const Suspects numbers = collect(got, want, m, Suspects::stands_out);
+        return decide(j, Verdict::wrong,
+                      misplaced_sentence(collect(got, want, m, Suspects::misplaced), j) +
+                          (numbers.count > 0 ? "; besides, " + mistake(numbers, m) : ""));
     }
     if (promise == "exact" || m.yardstick.grid.integer)
         return decide(j, Verdict::wrong, mistake(collect(got, want, m, Suspects::stands_out), m));

@@ -83,7 +83,9 @@ int run_main(int argc, char** argv) {
     add_list(app, session);
     add_describe(app, session);
     add_run(app, session);
+    add_check(app, session);
     add_diff(app, session);
+    add_bench(app, session);
     add_info(app, session);
     for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
         command->add_flag("--json", session.json, "the result as JSON on stdout");

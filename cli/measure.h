@@ -87,12 +87,13 @@ struct Measured {
 };
 Measured measure(const Tensor& got, const Tensor& want, const std::string& promise, const JudgeOptions& options);
 
-// The worst error in ulps of each cell of the tensor folded to [rows, last dim] and binned; row by row. Infinite where
-// NaN or Inf is misplaced.
+// The tensor folded to [rows, last dim] and binned, row by row: of each cell the worst error, as a multiple of what
+// rounding explains. Infinite where NaN or Inf is misplaced.
 struct HeatMap {
     int64_t rows, columns, row_step, column_step;  // of cells; elements a cell
     std::vector<double> worst;
 };
-HeatMap heat_map(const Tensor& got, const Tensor& want, int64_t most_rows = 64, int64_t most_columns = 96);
+HeatMap heat_map(const Tensor& got, const Tensor& want, const Rules& rules, int64_t most_rows = 64,
+                 int64_t most_columns = 96);
 
 }  // namespace gradus::cli

@@ -106,7 +106,7 @@ Line Lines::load(int64_t i, Buffer& buffer) const {
     return {first, buffer.got, buffer.want, scale};
 }
 
-HeatMap heat_map(const Tensor& got, const Tensor& want, int64_t most_rows, int64_t most_columns) {
+HeatMap heat_map(const Tensor& got, const Tensor& want, const Rules& rules, int64_t most_rows, int64_t most_columns) {
     const int64_t columns = got.shape().empty() ? 1 : std::max<int64_t>(got.shape().back(), 1);
     const int64_t rows = got.count() / columns;
     // a vector is folded to lines as long as the map is wide, so that its map is more than one stripe
@@ -118,7 +118,7 @@ HeatMap heat_map(const Tensor& got, const Tensor& want, int64_t most_rows, int64
     map.rows = (high + map.row_step - 1) / map.row_step;
     map.columns = (wide + map.column_step - 1) / map.column_step;
     map.worst.assign(static_cast<size_t>(map.rows * map.columns), 0.0);
-    const Grid grid = grid_of(got.dtype());
+    const Yardstick yardstick{rules, grid_of(got.dtype()), 0};
     const Lines lines(got, want);
     Lines::Buffer buffer;
     for (int64_t i = 0; i < lines.size(); ++i) {
@@ -129,8 +129,8 @@ HeatMap heat_map(const Tensor& got, const Tensor& want, int64_t most_rows, int64
             const int64_t at = line.first + static_cast<int64_t>(k);
             double& cell =
                 map.worst[static_cast<size_t>(at / wide / map.row_step * map.columns + at % wide / map.column_step)];
-            const double ulps = std::abs(g - w) / grid.ulp(std::abs(w));
-            cell = std::isfinite(ulps) ? std::max(cell, ulps) : HUGE_VAL;
+            const double times = std::abs(g - w) / yardstick.allowed(w, line.scale);
+            cell = std::isfinite(times) ? std::max(cell, times) : HUGE_VAL;
         }
     }
     return map;

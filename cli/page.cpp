@@ -41,19 +41,27 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: left; padding: .38rem .8rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; }
 tr:last-child td { border-bottom: 0; }
+td { min-width: 5rem; }
 td.number { white-space: nowrap; }
-figure { margin: 0; padding: .8rem; border: 1px solid var(--line); border-radius: .4rem; background: var(--panel); }
+td.pass { color: var(--good); font-weight: 600; }
+td.fail { color: var(--bad); font-weight: 600; }
+figure { margin: 0; padding: .8rem; border: 1px solid var(--line); border-radius: .4rem; background: var(--panel);
+  overflow-x: auto; }
 figure svg { display: block; width: 100%; height: auto; }
 figcaption { color: var(--soft); font-size: .9rem; margin-top: .5rem; max-width: 48rem; }
 svg text { fill: var(--soft); font: 12px system-ui, "DejaVu Sans", sans-serif; }
 footer { color: var(--soft); font-size: .85rem; margin-top: 2.5rem; }
-@media (max-width: 34rem) { figure { padding: .4rem; } svg text { font-size: 17px; } th, td { padding: .35rem .5rem; } }
+@media (max-width: 40rem) { figure { padding: .4rem; } figure svg { min-width: 40rem; } svg text { font-size: 14px; }
+  th, td { padding: .35rem .5rem; } td:first-child { min-width: 9rem; } }
 @media print { body { background: none; } .scroll { overflow: visible; } }
 )css";
 
-bool is_number(const std::string& cell) {
+// pass and fail in colour, numbers and indices in one line.
+const char* class_of(const std::string& cell) {
+    if (cell == "pass" || cell == "fail") return cell == "pass" ? " class=\"pass\"" : " class=\"fail\"";
     const size_t at = cell.find_first_not_of("-+[");
-    return at != std::string::npos && std::isdigit(static_cast<unsigned char>(cell[at])) != 0 && cell.size() < 24;
+    if (at == std::string::npos || cell.size() >= 24) return "";
+    return std::isdigit(static_cast<unsigned char>(cell[at])) != 0 ? " class=\"number\"" : "";
 }
 
 }  // namespace
@@ -102,7 +110,7 @@ void Page::table(const std::vector<std::vector<std::string>>& rows) {
         body_ += i == 0 ? "<thead><tr>" : "<tr>";
         for (const std::string& cell : rows[i])
             body_ += i == 0 ? fmt::format("<th scope=\"col\">{}</th>", escaped(cell))
-                            : fmt::format("<td{}>{}</td>", is_number(cell) ? " class=\"number\"" : "", escaped(cell));
+                            : fmt::format("<td{}>{}</td>", class_of(cell), escaped(cell));
         body_ += i == 0 ? "</tr></thead><tbody>\n" : "</tr>\n";
     }
     body_ += "</tbody></table></div>\n";

@@ -89,6 +89,19 @@ class Collector {
     const Yardstick& yardstick_;
 };
 
+// How many of the errors are in rows (or columns) without a suspect. Where most have one, that says nothing: then how
+// many are no suspects.
+int64_t uncovered(const std::vector<uint32_t>& errors, const std::vector<uint32_t>& suspects) {
+    int64_t outside = 0, others = 0;
+    size_t covered = 0;
+    for (size_t i = 0; i < errors.size(); ++i) {
+        covered += suspects[i] > 0;
+        outside += suspects[i] > 0 ? 0 : errors[i];
+        others += std::max(errors[i], suspects[i]) - suspects[i];
+    }
+    return 2 * covered > errors.size() ? others : outside;
+}
+
 double share(int64_t part, int64_t whole) {
     return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
@@ -103,11 +116,10 @@ double common_factor(const Suspects& s, const Yardstick& yardstick) {
 }
 
 std::string about_the_rest(const Suspects& s, const Measured& m) {
-    const int64_t others = m.judgement.count - s.count, beyond = m.judgement.beyond - s.count;
-    if (beyond <= 0 && others > 0) return "; all its errors are there, the rest differs by rounding at most";
-    // a few more belong to the same mistake, and are near enough by chance
-    if (share(beyond, others) < 0.05 || share(s.count, s.numbers) > 0.5) return "";
-    return fmt::format("; of the rest, {:.0f} % are more than one rounding off, too", 100 * share(beyond, others));
+    if (m.judgement.count == s.count || share(s.count, s.numbers) > 0.5) return "";
+    if (s.elsewhere == 0) return "; all its errors are there, the rest differs by rounding at most";
+    const double rest = share(s.elsewhere, m.judgement.count - s.count);
+    return rest < 0.05 ? "" : fmt::format("; of the rest, {:.0f} % are more than one rounding off, too", 100 * rest);
 }
 
 // The factor in words: everything, or where it is.
@@ -132,22 +144,27 @@ Suspects collect(const Tensor& got, const Tensor& want, const Measured& measured
     s.rows = got.count() / s.columns;
     s.in_row.assign(static_cast<size_t>(s.rows), 0);
     s.in_column.assign(static_cast<size_t>(s.columns), 0);
-    s.moved.assign(std::size(kMoves), 0);
-    const Noise noise = {measured.of_scale.quantile(0.9), measured.of_want.quantile(0.9)};
-    s.numbers_in_column.assign(static_cast<size_t>(s.columns), 0);
+    s.numbers_in_column = s.in_column;
     s.numbers = measured.want_nonzero;
+    s.moved.assign(std::size(kMoves), 0);
+    std::vector<uint32_t> row_errors = s.in_row, column_errors = s.in_column;
+    const Noise noise = {measured.of_scale.quantile(0.9), measured.of_want.quantile(0.9)};
     const Lines lines(got, want);
     Lines::Buffer buffer;
     Collector collector(s, want, measured.yardstick);
     for (int64_t i = 0; i < lines.size(); ++i) {
         const Line line = lines.load(i, buffer);
         for (size_t k = 0; k < line.got.size(); ++k) {
+            const double g = line.got[k], w = line.want[k];
             const int64_t index = line.first + static_cast<int64_t>(k);
-            if (line.want[k] != 0) ++s.numbers_in_column[static_cast<size_t>(index % s.columns)];
-            if (is_suspect(line.got[k], line.want[k], line.scale, criterion, measured, noise))
-                collector.add(index, line.got[k], line.want[k], line.scale);
+            const auto row = static_cast<size_t>(index / s.columns), column = static_cast<size_t>(index % s.columns);
+            s.numbers_in_column[column] += w != 0;
+            if (g == w) continue;
+            if (std::abs(g - w) > measured.yardstick.allowed(w, line.scale)) ++row_errors[row], ++column_errors[column];
+            if (is_suspect(g, w, line.scale, criterion, measured, noise)) collector.add(index, g, w, line.scale);
         }
     }
+    s.elsewhere = std::min(uncovered(row_errors, s.in_row), uncovered(column_errors, s.in_column));
     // what is missing before the first suspect was only too small to be one
     while (s.count > 0 && s.zero == s.count && s.first > 0 && got.at(s.first - 1) == 0 && want.at(s.first - 1) != 0)
         --s.first;

@@ -21,6 +21,7 @@ struct Suspects {
     std::vector<uint32_t> in_row, in_column;
     std::vector<uint32_t> numbers_in_column;  // of all elements, where something else than 0 is expected
     int64_t numbers = 0;
+    int64_t elsewhere = 0;       // errors beyond rounding in rows and columns without a suspect
     std::vector<int64_t> moved;  // how many hold the value of another place, by the kinds of move in recognise.cpp
     int64_t compared = 0;        // of those that were looked at for that
 };

@@ -6,7 +6,7 @@ namespace {
 
 // T of less than a vector, of one and its neighbours, beyond 128 where sums are folded; both ranks.
 constexpr const char* kForwardSweep[] = {"self=[1,2,1]",  "self=[2,3,7]",    "self=[3,1,2,16]", "self=[1,5,17]",
-                                         "self=[2,2,33]", "self=[1,2,3,64]", "self=[1,2,129]",  "self=[1,1,200]"};
+                                         "self=[2,2,33]", "self=[1,2,3,64]", "self=[1,2,129]",  "self=[1,3,200]"};
 constexpr const char* kBackwardSweep[] = {
     "gradOutput=[1,2,1,1]",   "gradOutput=[2,3,7,7]",     "gradOutput=[3,1,2,16,16]", "gradOutput=[1,5,17,17]",
     "gradOutput=[2,2,33,33]", "gradOutput=[1,2,3,64,64]", "gradOutput=[1,2,129,129]", "gradOutput=[1,1,260,260]"};

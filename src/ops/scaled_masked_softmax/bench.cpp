@@ -12,7 +12,8 @@ constexpr const char* kSweep[] = {"B=1 H=1 S=1 N=1 mask=[1,1,1,1]",
                                   "B=3 H=1 S=17 N=64 mask=[3,1,17,64] scale=0.125",
                                   "B=1 H=4 S=9 N=65 mask=zeros[1,1,9,65]",
                                   "B=1 H=2 S=3 N=1000 mask=ones[1,1,3,1000]",
-                                  "B=1 H=1 S=2 N=4096 mask=[1,1,2,4096] scale=0.25"};
+                                  "B=1 H=1 S=2 N=4096 mask=[1,1,2,4096] scale=0.25",
+                                  "B=2 H=5 S=40 N=257 mask=[2,1,40,257]"};
 // Attention scores as Megatron makes them; the heads of a batch share a mask.
 constexpr BenchCase kBench[] = {
     {"1024 tokens", "B=4 H=32 S=1024 N=1024 mask=[4,1,1024,1024] scale=0.125"},
