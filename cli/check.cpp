@@ -235,7 +235,8 @@ void check(const Options& options, Session& session) {
             }
     }
     const bool pass = std::ranges::all_of(tallies, [](const Tally& t) { return t.pass(); });
-    session.exit = pass ? kRight : kMismatch;
+    const bool any = std::ranges::any_of(tallies, [](const Tally& t) { return t.unsupported.empty(); });
+    session.exit = !pass ? kMismatch : any ? kRight : kUnsupported;
     if (!session.json) return print(tallies, isas, bench::now() - start);
     nlohmann::json json = {{"schema", "gradus-check/1"},
                            {"machine", machine().json()},
