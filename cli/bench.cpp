@@ -86,7 +86,7 @@ Selection select(const Options& options, const Machine& m) {
 }
 
 Call call_of(const BenchRun& run) {
-    std::vector<std::string> words = split_words(run.arguments);
+    std::vector<std::string> words = split(run.arguments, ' ');
     if (!run.dtype.empty()) words.push_back("dtype=" + run.dtype);
     return make_call(*run.op, words);
 }

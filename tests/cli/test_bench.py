@@ -69,8 +69,8 @@ class Measured(Case):
         self.refused("bench", "SwiGlu", "SwiGluGrad", "x=[2,4]", words=["one operator"])
         self.refused("bench", *TENSOR, "--html", "/no/such/folder/page.html", words=["/no/such"], exit=ENVIRONMENT)
         self.refused("bench", *TENSOR, "--save", "/no/such/folder/file.json", words=["/no/such"], exit=ENVIRONMENT)
-        self.gradus("bench", "SwiGlu", "x=[2,3]:f32", exit=USAGE)
-        self.assertIn("even", self.stderr)
+        self.gradus("bench", "SwiGlu", "x=[2,8]:f32", "dim=5", exit=USAGE)
+        self.assertIn("dim", self.stderr)
 
 
 if __name__ == "__main__":
