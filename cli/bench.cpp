@@ -212,6 +212,7 @@ void add_bench(CLI::App& app, Session& session) {
     command->add_flag("--quick", options->quick, "few rounds");
     command->add_option("--dtype", options->dtypes, "bf16, f16 or f32, with commas between; all unless given")
         ->delimiter(',')
+        ->allow_extra_args(false)
         ->check(CLI::IsMember({"bf16", "f16", "f32"}));
     command->add_option("--shape", options->shape, "the Nth shape of each operator only, as --list counts them")
         ->check(CLI::PositiveNumber);

@@ -258,7 +258,8 @@ void add_check(CLI::App& app, Session& session) {
         ->type_name("[OPERATOR...] [NAME=VALUE...]");
     command->add_flag("--quick", options->quick, "the best instruction set and all threads only");
     command->add_option("--isa", options->isas, "instruction sets, with commas between; all of this CPU unless given")
-        ->delimiter(',');
+        ->delimiter(',')
+        ->allow_extra_args(false);
     command->add_option("--seed", options->seed, "of what is made up");
     command->footer(kExamples);
     command->callback([options, &session] { check(*options, session); });

@@ -17,7 +17,7 @@ class Measured(Case):
             self.assertRegex(text, words)
         for name in self.gradus("list", "--names").split():
             self.assertRegex(text, rf"(?m)^{name} ")
-        one = self.gradus("bench", "--list", "SwiGlu", "--shape", "2", "--dtype", "f32,bf16")
+        one = self.gradus("bench", "--list", "--shape", "2", "--dtype", "f32,bf16", "SwiGlu")
         self.assertRegex(one, r"SwiGlu +2 .* bf16 f32\n")
         self.assertEqual(len(one.splitlines()), 2)
 
