@@ -1,49 +1,19 @@
-#include "cli/call.h"
-
+// What follows from the words, and what is made up.
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "cli/failure.h"
+#include "cli/call_builder.h"
 #include "cli/files.h"
 #include "cli/generate.h"
-#include "cli/shape_words.h"
-#include "cli/words.h"
 
 namespace gradus::cli {
 namespace {
 
-// Runs a piece of work; its Failure gets the argument's name in front.
-template <typename F>
-auto naming(const std::string& argument, F&& work) {
-    try {
-        return work();
-    } catch (const Failure& failure) {
-        throw Failure(failure.exit, argument + ": " + failure.what());
-    }
-}
-
 bool allows(const Argument& argument, aclDataType dtype) {
     return std::find(argument.dtypes.begin(), argument.dtypes.end(), dtype) != argument.dtypes.end();
-}
-
-// "@ExpSegsum.out": an output of another operator.
-bool is_reference(const std::string& example) { return !example.empty() && example[0] == '@'; }
-
-std::vector<std::string> sizes_of(const Operator& op) {
-    std::vector<std::string> names;
-    const auto add = [&names](const std::vector<std::string>& more) {
-        for (const std::string& name : more)
-            if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    };
-    for (const Argument& argument : op.arguments) {
-        add(size_names(argument.shape));
-        if (is_reference(argument.example))
-            add(sizes_of(find_operator(argument.example.substr(1, argument.example.find('.') - 1))));
-    }
-    return names;
 }
 
 bool parse_bool(const std::string& value) {
@@ -54,119 +24,7 @@ bool parse_bool(const std::string& value) {
     throw Failure(kUsage, fmt::format("'{}', expected true or false", value));
 }
 
-class Builder {
-  public:
-    Builder(const Operator& op, uint64_t seed, std::optional<aclDataType> dtype)
-        : op_(op), seed_(seed), dtype_(dtype) {}
-
-    void read(const std::vector<std::string>& words);
-    // What another call has already, for the arguments of the same name.
-    void inherit(const Builder& other);
-    Call complete();
-
-  private:
-    void place(const Word& word);
-    [[noreturn]] void unknown(const std::string& name) const;
-    bool absent(const Argument& argument) const;
-    void bind(const Argument& argument, aclDataType dtype, const Shape& shape);
-
-    nlohmann::json parse_attribute(const Argument& argument, const std::string& text) const;
-    void set_attribute(const Argument& argument, nlohmann::json value);
-    void complete_attributes(bool last);
-
-    std::optional<aclDataType> settled_dtype(const Argument& argument) const;
-    std::optional<aclDataType> alike(const Argument& argument) const;
-    aclDataType choose_dtype(const Argument& argument) const;
-    Shape infer_shape(const Argument& argument, aclDataType dtype) const;
-    void load_file(const Argument& argument, Wish& wish);
-    void make_input(const Argument& argument);
-    void make_output(const Argument& argument);
-    Tensor referred(const Argument& argument);
-
-    const Operator& op_;
-    uint64_t seed_;
-    std::optional<aclDataType> dtype_;
-    Bindings known_;
-    std::map<std::string, std::string> texts_;              // attributes as written
-    std::map<std::string, std::string> wish_texts_;         // tensors as written
-    std::map<std::string, std::optional<aclDataType>> as_;  // name:dtype=
-    std::map<std::string, Wish> wishes_;
-    std::map<std::string, Tensor> tensors_;
-    std::map<std::string, nlohmann::json> attributes_;
-    std::map<std::string, std::vector<int64_t>> arrays_;
-    std::map<std::string, Call> forwards_;  // run already, by operator
-    std::string line_;
-};
-
-void Builder::unknown(const std::string& name) const {
-    std::vector<std::string> names = sizes_of(op_);
-    for (const Argument& argument : op_.arguments) names.push_back(argument.name);
-    names.insert(names.end(), {"dtype", "seed"});
-    const std::string near = nearest(name, names);
-    throw Failure(kUsage,
-                  fmt::format("{}: no argument of {}{}; it has {}", name, op_.name,
-                              near.empty() ? "" : fmt::format(", did you mean {}?", near), fmt::join(names, ", ")));
-}
-
-void Builder::place(const Word& word) {
-    const Argument* argument = op_.find(word.name);
-    if (argument != nullptr && argument->is_tensor()) {
-        if (!wish_texts_.emplace(word.name, word.value).second) throw Failure(kUsage, word.name + ": given twice");
-        as_[word.name] = word.dtype;
-    } else if (argument != nullptr) {
-        if (!texts_.emplace(word.name, word.value).second) throw Failure(kUsage, word.name + ": given twice");
-    } else if (word.name == "dtype") {
-        dtype_ = dtype_of(word.value);
-    } else if (word.name == "seed") {
-        seed_ = static_cast<uint64_t>(naming("seed", [&] { return evaluate_integer(word.value, {}); }));
-    } else {
-        const auto sizes = sizes_of(op_);
-        if (std::find(sizes.begin(), sizes.end(), word.name) == sizes.end()) unknown(word.name);
-        naming(word.name, [&] {
-            if (word.value.rfind('[', 0) == 0)
-                known_.runs[word.name] = parse_list(word.value, known_.sizes);
-            else
-                known_.sizes[word.name] = evaluate_integer(word.value, known_.sizes);
-        });
-    }
-}
-
-void Builder::read(const std::vector<std::string>& words) {
-    for (const std::string& text : words) {
-        place(parse_word(text));
-        if (!line_.empty()) line_ += ' ';
-        line_ += quoted(text);
-    }
-    complete_attributes(false);  // shapes may be written over them
-    for (const Argument& argument : op_.arguments) {
-        const auto text = wish_texts_.find(argument.name);
-        if (text == wish_texts_.end() || text->second == "none") continue;
-        naming(argument.name, [&] {
-            const bool to_file = argument.direction == Argument::output && is_file(text->second);
-            Wish wish = to_file || text->second == "auto" ? Wish{} : parse_wish(text->second, known_.sizes);
-            if (as_[argument.name]) wish.dtype = as_[argument.name];
-            if (is_file(wish.base)) load_file(argument, wish);
-            wishes_[argument.name] = wish;
-        });
-    }
-    for (const Argument& argument : op_.arguments)
-        if (const auto wish = wishes_.find(argument.name); wish != wishes_.end() && wish->second.shape)
-            bind(argument, choose_dtype(argument), *wish->second.shape);
-}
-
-void Builder::load_file(const Argument& argument, Wish& wish) {
-    if (argument.direction == Argument::output) throw Failure(kUsage, "an output is not read from a file");
-    if (is_raw_file(wish.base)) {
-        if (wish.shape && wish.dtype) tensors_.emplace(argument.name, read_raw(wish.base, *wish.dtype, *wish.shape));
-        return;  // the rest of the call may tell its shape
-    }
-    const Tensor tensor = read_npy(wish.base, wish.dtype ? &*wish.dtype : nullptr);
-    if (wish.shape && *wish.shape != tensor.shape())
-        throw Failure(kUsage, fmt::format("{} holds {}, not {}", wish.base, text(tensor.shape()), text(*wish.shape)));
-    wish.shape = tensor.shape();
-    wish.dtype = tensor.dtype();
-    tensors_.emplace(argument.name, tensor);
-}
+}  // namespace
 
 void Builder::inherit(const Builder& other) {
     known_ = other.known_;
@@ -181,7 +39,10 @@ void Builder::inherit(const Builder& other) {
 }
 
 void Builder::bind(const Argument& argument, aclDataType dtype, const Shape& shape) {
-    ShapeWords(argument.shape, dtype).bind(shape, known_);
+    if (ShapeWords(argument.shape, dtype).bind(shape, known_) || !misfit_.empty()) return;
+    misfit_ = fmt::format("{}: shape {}, expected {}", argument.name, text(shape), argument.shape);
+    if (const auto dim = attributes_.find("dim"); dim != attributes_.end())
+        misfit_ += fmt::format(" where dim is {}", dim->second.dump());
 }
 
 nlohmann::json Builder::parse_attribute(const Argument& argument, const std::string& text) const {
@@ -262,6 +123,7 @@ aclDataType Builder::choose_dtype(const Argument& argument) const {
 Shape Builder::infer_shape(const Argument& argument, aclDataType dtype) const {
     const ShapeWords words(argument.shape, dtype);
     if (const auto shape = words.shape(known_)) return *shape;
+    if (!misfit_.empty()) throw Failure(kUsage, misfit_);  // the reason
     const auto missing = words.missing(known_);
     throw Failure(
         kUsage,
@@ -370,8 +232,6 @@ Call Builder::complete() {
         }
     return call;
 }
-
-}  // namespace
 
 Call make_call(const Operator& op, const std::vector<std::string>& words) {
     // Somebody's first line has no sizes at all: then the catalogue's small case has.

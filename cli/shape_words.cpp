@@ -68,14 +68,14 @@ ShapeWords::ShapeWords(const std::string& words, aclDataType dtype) {
     }
 }
 
-void ShapeWords::bind(const Shape& shape, Bindings& known) const {
-    if (any_) return;
+bool ShapeWords::bind(const Shape& shape, Bindings& known) const {
+    if (any_) return true;
     const size_t runs =
         static_cast<size_t>(std::count_if(dims_.begin(), dims_.end(), [](const Dim& d) { return d.run; }));
     const size_t fixed = dims_.size() - runs;
-    if (runs == 0 ? shape.size() != fixed : shape.size() < fixed) return;
+    if (runs == 0 ? shape.size() != fixed : shape.size() < fixed) return false;
     const std::optional<size_t> axis = axis_of(known, shape.size());
-    if (runs == 2 && !axis) return;
+    if (runs == 2 && !axis) return false;
     size_t at = 0;
     for (const Dim& dim : dims_) {
         if (dim.run) {
@@ -89,9 +89,11 @@ void ShapeWords::bind(const Shape& shape, Bindings& known) const {
         }
         const int64_t size = shape[at++];
         const std::optional<Unknown> unknown = solvable(dim.expression, known);
-        if (unknown && unknown->factor != 0 && size % unknown->factor == 0 && !(dim.or_one && size == 1))
-            known.sizes[unknown->name] = size / unknown->factor;
+        if (!unknown || (dim.or_one && size == 1)) continue;
+        if (unknown->factor == 0 || size % unknown->factor != 0) return false;
+        known.sizes[unknown->name] = size / unknown->factor;
     }
+    return true;
 }
 
 std::optional<Shape> ShapeWords::shape(const Bindings& known) const {

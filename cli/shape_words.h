@@ -19,8 +19,9 @@ class ShapeWords {
     // "; BT for bool" is another shape for that dtype.
     ShapeWords(const std::string& words, aclDataType dtype);
 
-    // Learns the sizes of a tensor. What does not fit is left to the operator's own check, whose word counts.
-    void bind(const Shape& shape, Bindings& known) const;
+    // Learns the sizes of a tensor; false if it cannot be such a one. Two tensors that contradict each other are left
+    // to the operator's own check, whose word counts.
+    bool bind(const Shape& shape, Bindings& known) const;
     // Nothing if a size is not known.
     std::optional<Shape> shape(const Bindings& known) const;
     // The sizes that are still needed, for a message.

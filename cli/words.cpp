@@ -20,8 +20,9 @@ size_t end_of_base(const std::string& value) {
         const size_t end = at + 4;
         if (end == value.size() || value[end] == ':' || value[end] == '[') return end;
     }
-    if (value.find('/') != std::string::npos) return value.size();
-    return std::min(value.find_first_of("[:,"), value.size());
+    const size_t end = std::min(value.find_first_of("[:,"), value.size());
+    const bool path = !is_generator(value.substr(0, end)) && end > 0 && value.find('/') != std::string::npos;
+    return path ? value.size() : end;
 }
 
 }  // namespace
