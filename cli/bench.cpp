@@ -86,7 +86,7 @@ Selection select(const Options& options, const Machine& m) {
 }
 
 Call call_of(const BenchRun& run) {
-    std::vector<std::string> words = split_words(run.arguments);
+    std::vector<std::string> words = split(run.arguments, ' ');
     if (!run.dtype.empty()) words.push_back("dtype=" + run.dtype);
     return make_call(*run.op, words);
 }
@@ -212,6 +212,7 @@ void add_bench(CLI::App& app, Session& session) {
     command->add_flag("--quick", options->quick, "few rounds");
     command->add_option("--dtype", options->dtypes, "bf16, f16 or f32, with commas between; all unless given")
         ->delimiter(',')
+        ->allow_extra_args(false)
         ->check(CLI::IsMember({"bf16", "f16", "f32"}));
     command->add_option("--shape", options->shape, "the Nth shape of each operator only, as --list counts them")
         ->check(CLI::PositiveNumber);

@@ -88,7 +88,7 @@ class Checker {
             if (failure.exit == kUnsupported)
                 tally.unsupported = failure.what();
             else
-                tally.faults.push_back({"", "failed", failure.what(), reproduce(tally, c, isas_.front())});
+                tally.faults.push_back({"", "failed", failure.what(), reproduce(tally, c, isas_.back())});
         }
     }
 
@@ -150,7 +150,7 @@ std::vector<std::string> chosen_isas(const Options& options) {
         if (std::ranges::count(known, isa) == 0)
             throw Failure(kUnsupported, fmt::format("--isa: this CPU has no {}, but {}", isa, fmt::join(known, ", ")));
     if (!options.isas.empty()) return options.isas;
-    return options.quick ? std::vector<std::string>{known.front()} : known;
+    return options.quick ? std::vector<std::string>{known.back()} : known;
 }
 
 std::vector<Case> cases_of(const Operator& op, const std::vector<std::string>& own, uint64_t seed) {
@@ -158,7 +158,7 @@ std::vector<Case> cases_of(const Operator& op, const std::vector<std::string>& o
     const std::vector<std::string> lists = own.empty() ? op.sweep : std::vector<std::string>{joined(own)};
     for (const std::string& list : lists)
         for (const std::string& dtype : is_typed(list) ? std::vector<std::string>{""} : float_dtypes(op)) {
-            std::vector<std::string> words = split_words(list);
+            std::vector<std::string> words = split(list, ' ');
             if (!dtype.empty()) words.push_back("dtype=" + dtype);
             if (!says(list, "seed")) words.push_back(fmt::format("seed={}", seed));
             cases.push_back({words});
@@ -235,7 +235,8 @@ void check(const Options& options, Session& session) {
             }
     }
     const bool pass = std::ranges::all_of(tallies, [](const Tally& t) { return t.pass(); });
-    session.exit = pass ? kRight : kMismatch;
+    const bool any = std::ranges::any_of(tallies, [](const Tally& t) { return t.unsupported.empty(); });
+    session.exit = !pass ? kMismatch : any ? kRight : kUnsupported;
     if (!session.json) return print(tallies, isas, bench::now() - start);
     nlohmann::json json = {{"schema", "gradus-check/1"},
                            {"machine", machine().json()},
@@ -257,7 +258,8 @@ void add_check(CLI::App& app, Session& session) {
         ->type_name("[OPERATOR...] [NAME=VALUE...]");
     command->add_flag("--quick", options->quick, "the best instruction set and all threads only");
     command->add_option("--isa", options->isas, "instruction sets, with commas between; all of this CPU unless given")
-        ->delimiter(',');
+        ->delimiter(',')
+        ->allow_extra_args(false);
     command->add_option("--seed", options->seed, "of what is made up");
     command->footer(kExamples);
     command->callback([options, &session] { check(*options, session); });

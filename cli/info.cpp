@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/failure.h"
 #include "cli/launch.h"
+#include "cli/machine.h"
 #include "cli/terminal.h"
 
 namespace gradus::cli {
@@ -27,27 +28,6 @@ std::string variable_of(const std::string& option) {
     std::string name = "GRADUS_" + option;
     for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     return name;
-}
-
-std::string cpu_model() {
-    std::ifstream file("/proc/cpuinfo");
-    for (std::string line; std::getline(file, line);)
-        if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos)
-            return line.substr(line.find(": ") + 2);
-    return "unknown";
-}
-
-// The words of max_isa that the library takes on this CPU, the least first: it refuses what the CPU does not have.
-std::vector<std::string> instruction_sets() {
-    std::vector<std::string> found;
-    for (const char* isa : {"scalar", "neon", "sve", "avx2", "avx512", "avx512_bf16", "amx"}) {
-        try {
-            const ScopedOption probe("max_isa", isa);
-            found.emplace_back(isa);
-        } catch (const Failure&) {  // not on this CPU
-        }
-    }
-    return found;
 }
 
 std::string library_path() {
@@ -133,7 +113,7 @@ json gather() {
         operators.push_back(
             {{"operator", path.op}, {"dtype", path.dtype}, {"path", path.path}, {"reason", reason_of(path, isas)}});
     return {{"schema", "gradus-info/1"},
-            {"cpu", cpu_model()},
+            {"cpu", machine().cpu},
             {"logical_cpus", std::thread::hardware_concurrency()},
             {"instruction_sets", isas},
             {"threads", std::atoi(gradusGetOption("num_threads"))},

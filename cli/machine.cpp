@@ -13,7 +13,8 @@ namespace {
 std::string cpu_model() {
     std::ifstream info("/proc/cpuinfo");
     for (std::string line; std::getline(info, line);)
-        if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+        if (line.starts_with("model name") && line.find(": ") != std::string::npos)
+            return line.substr(line.find(": ") + 2);
     return "unknown CPU";
 }
 
@@ -36,7 +37,7 @@ Machine machine() {
 std::vector<std::string> instruction_sets() {
     const std::string before = gradusGetOption("max_isa");
     std::vector<std::string> sets;
-    for (const char* name : {"amx", "avx512_bf16", "avx512", "avx2", "sve", "neon", "scalar"})
+    for (const char* name : {"scalar", "neon", "sve", "avx2", "avx512", "avx512_bf16", "amx"})
         if (gradusSetOption("max_isa", name) == 0) sets.emplace_back(name);
     gradusSetOption("max_isa", before.c_str());
     return sets;

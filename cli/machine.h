@@ -16,7 +16,7 @@ struct Machine {
 };
 Machine machine();
 
-// What the option max_isa takes on this CPU, the best first.
+// What the option max_isa takes on this CPU, the least first.
 std::vector<std::string> instruction_sets();
 
 }  // namespace gradus::cli

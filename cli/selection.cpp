@@ -3,10 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <sstream>
 
+#include "cli/expression.h"
 #include "cli/failure.h"
-#include "cli/tensor.h"
 
 namespace gradus::cli {
 namespace {
@@ -60,13 +59,6 @@ std::vector<std::string> float_dtypes(const Operator& op) {
     return dtypes;
 }
 
-std::vector<std::string> split_words(const std::string& list) {
-    std::istringstream stream(list);
-    std::vector<std::string> words;
-    for (std::string word; stream >> word;) words.push_back(word);
-    return words;
-}
-
 std::string joined(const std::vector<std::string>& words) {
     std::string list;
     for (const std::string& word : words) list += (list.empty() ? "" : " ") + word;
@@ -74,8 +66,7 @@ std::string joined(const std::vector<std::string>& words) {
 }
 
 bool says(const std::string& list, const std::string& name) {
-    return std::ranges::any_of(split_words(list),
-                               [&](const std::string& word) { return word.starts_with(name + "="); });
+    return std::ranges::any_of(split(list, ' '), [&](const std::string& word) { return word.starts_with(name + "="); });
 }
 
 bool is_typed(const std::string& list) { return says(list, "dtype") || list.find(':') != std::string::npos; }

@@ -15,7 +15,6 @@ Words split_selection(const std::vector<std::string>& words);
 // The dtypes that a call of the operator can be of, in the order in which people read them.
 std::vector<std::string> float_dtypes(const Operator& op);
 
-std::vector<std::string> split_words(const std::string& list);
 std::string joined(const std::vector<std::string>& words);
 // Whether a list of arguments has the word name=...; whether it says a dtype.
 bool says(const std::string& list, const std::string& name);
