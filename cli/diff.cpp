@@ -73,7 +73,7 @@ Tensor read_tensor(const std::string& text) {
     Word word = named ? parse_word(text) : Word{"", text, {}};
     const Wish wish = parse_wish(word.value, {});
     const std::optional<aclDataType> as = wish.dtype ? wish.dtype : word.dtype;
-    if (!is_raw_file(wish.base)) return read_npy(wish.base, as ? &*as : nullptr);
+    if (!is_raw_file(wish.base)) return read_npy(wish.base, as ? &*as : nullptr, true);
     if (!as || !wish.shape)
         throw Failure(kUsage, fmt::format("{}: a .bin says neither dtype nor shape; write {}:bf16[4096,1024]",
                                           wish.base, wish.base));
@@ -92,6 +92,11 @@ std::vector<Finding> diff_files(const Request& request) {
 struct Parts {
     std::vector<std::string> call;
     std::vector<std::pair<const Argument*, std::string>> results;
+
+    void add(const Argument& output, const std::string& word) {
+        results.emplace_back(&output, word);
+        if (output.optional) call.push_back(output.name + "=auto");  // left to itself, the call does without
+    }
 };
 
 const Argument& only_output(const Operator& op, const std::string& wanted) {
@@ -118,7 +123,7 @@ Parts take_apart(const Operator& op, const Request& request) {
     for (const std::string& word : request.words) {
         const size_t equals = word.find('=');
         if (equals == std::string::npos) {
-            parts.results.emplace_back(&only_output(op, request.output), word);
+            parts.add(only_output(op, request.output), word);
             continue;
         }
         const std::string name = word.substr(0, word.find_first_of(":="));
@@ -126,7 +131,7 @@ Parts take_apart(const Operator& op, const Request& request) {
         if (argument == nullptr || argument->direction != Argument::output)
             parts.call.push_back(word);
         else if (request.output.empty() || request.output == name)
-            parts.results.emplace_back(argument, word);
+            parts.add(*argument, word);
     }
     if (!request.output.empty()) only_output(op, request.output);  // an unknown name is said even if nothing is judged
     if (parts.results.empty())

@@ -110,7 +110,8 @@ std::string draw_histogram(const Judgement& j) {
                         fmt::format("{}: {} elements", bar.full, bar.count));
         }
         if (bars.size() <= 14 || i == 0 || (bars.size() - i) % 2 == 1)
-            svg += label(x + step / 2, kTop + kHeight + 18, "middle", bar.name);
+            svg += i + 1 < bars.size() ? label(x + step / 2, kTop + kHeight + 18, "middle", bar.name)
+                                       : label(x + step, kTop + kHeight + 18, "end", bar.name);
     }
     svg += label(kLeft, kTop + kHeight + 44, "start", "error in ulps, up to") + "</svg>";
     return svg;

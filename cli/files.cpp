@@ -126,10 +126,10 @@ Tensor converted(const Tensor& from, aclDataType wanted) {
     return to;
 }
 
-Tensor read_npy_file(File& file, const aclDataType* as) {
+Tensor read_npy_file(File& file, const aclDataType* as, bool doubles) {
     const NpyHeader header = read_header(file);
     const aclDataType dtype = dtype_of_descr(header.descr);
-    if (dtype == ACL_DOUBLE && as == nullptr)
+    if (dtype == ACL_DOUBLE && as == nullptr && !doubles)
         throw Failure(kUsage, "dtype f64, which no operator takes; name:f32=FILE rounds it to f32");
     check_extent(header.shape, dtype, file.left());
     Tensor tensor(dtype, header.shape);
@@ -156,10 +156,10 @@ void write_all(const std::string& path, const std::string& header, const Tensor&
 
 }  // namespace
 
-Tensor read_npy(const std::string& path, const aclDataType* as) {
+Tensor read_npy(const std::string& path, const aclDataType* as, bool doubles) {
     File file(path);
     try {
-        return read_npy_file(file, as);
+        return read_npy_file(file, as, doubles);
     } catch (const Failure& failure) {
         const std::string what = failure.what();
         if (what.rfind(path, 0) == 0) throw;

@@ -47,13 +47,13 @@ void decide_beyond(const Tensor& got, const Tensor& want, const Measured& m, Jud
     if (m.broken > 0) common = common_mistake(collect(got, want, m, Suspects::broken), m);
     const double broken_share = static_cast<double>(m.broken) / static_cast<double>(j.count);
     if (!common.empty() && broken_share > 0.1) return decide(j, Verdict::wrong, common);
-    const Suspects outliers = collect(got, want, m, Suspects::stands_out);
-    if (outliers.count > 0) return decide(j, Verdict::wrong, mistake(outliers, m));
-    if (!common.empty()) return decide(j, Verdict::wrong, common);
-    if (m.broken > 0 && j.relative_l2 > 0.7)
+    if (broken_share > 0.2 && j.relative_l2 > 0.7 && j.correlation < 0.5)
         return decide(j, Verdict::wrong,
                       fmt::format("unlike what is expected: {:.0f} % of the elements are wrong, correlation {:.2f}",
                                   100 * broken_share, j.correlation));
+    const Suspects outliers = collect(got, want, m, Suspects::stands_out);
+    if (outliers.count > 0) return decide(j, Verdict::wrong, mistake(outliers, m));
+    if (!common.empty()) return decide(j, Verdict::wrong, common);
     if (cann_accepts(j)) return decide(j, Verdict::accepted, accepted_sentence(j));
     decide(j, Verdict::imprecise, imprecision(m) + broken_rules(j));
 }
@@ -67,7 +67,7 @@ void decide(const Tensor& got, const Tensor& want, const Measured& m, Judgement&
                           (numbers.count > 0 ? "; besides, " + mistake(numbers, m) : ""));
     }
     if (promise == "exact" || m.yardstick.grid.integer)
-        return decide(j, Verdict::wrong, mistake(collect(got, want, m, Suspects::stands_out), m));
+        return decide(j, Verdict::wrong, mistake(collect(got, want, m, Suspects::different), m));
     // truncation stays within an ulp, which CANN accepts; it is a mistake all the same, and its name helps
     const std::string truncated = truncation(m);
     if (!truncated.empty()) return decide(j, cann_accepts(j) ? Verdict::accepted : Verdict::imprecise, truncated);

@@ -46,6 +46,7 @@ bool is_suspect(double g, double w, double scale, Suspects::Criterion criterion,
     const bool finite = std::isfinite(g) && std::isfinite(w);
     if (criterion == Suspects::misplaced) return !finite && g != w && !(std::isnan(g) && std::isnan(w));
     if (!finite || g == w) return false;
+    if (criterion == Suspects::different) return true;
     const double error = std::abs(g - w);
     if (criterion == Suspects::broken) return error > m.yardstick.broken(w, scale);
     const double size = std::abs(w), usual = std::max(noise.of_scale * scale, noise.of_want * size);
@@ -125,7 +126,7 @@ std::string about_the_rest(const Suspects& s, const Measured& m) {
 // The factor in words: everything, or where it is.
 std::string factor_sentence(const Suspects& s, double factor) {
     const Place where = place(s);
-    const bool all = share(s.count, s.numbers) > 0.75;
+    const bool all = share(s.count, s.numbers) > 0.5;  // what is not among them is too small to tell
     if (std::abs(factor + 1) < 1e-3)
         return (all ? "everything" : where.words) + (all || where.singular ? " has" : " have") + " the opposite sign";
     const double whole = std::round(1 / factor);

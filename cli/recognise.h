@@ -8,6 +8,7 @@ namespace gradus::cli {
 // The elements that rounding cannot have made, and what they have in common.
 struct Suspects {
     enum Criterion {
+        different,   // at all: of an exact result
         misplaced,   // NaN or Inf on one side only
         stands_out,  // far from what the other errors are like, and outside rule (b)
         broken       // ten times outside what the rules allow

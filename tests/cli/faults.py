@@ -63,7 +63,7 @@ def plant(fault, want, dtype):
     got = want.copy()
     columns = want.shape[-1]
     rows = got.reshape(-1, columns)
-    middle = rows.shape[0] // 2
+    middle = rows.shape[0] // 2 - 1  # the last of a matrix: no causal mask is there
     if fault == "sign_element":
         at = np.argsort(np.abs(rows[middle]))[-columns // 4]  # not the largest, nor a masked one
         rows[middle, at] *= -1
