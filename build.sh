@@ -2,7 +2,7 @@
 # The one entry. Installs what is missing with apt, then drives CMake.
 #   ./build.sh demo                         build, install into build/prefix, and show it at work
 #   ./build.sh test                         build and run the tests
-#   ./build.sh bench [--peer] [operator…]   speed beside this machine's limit; --peer: beside PyTorch
+#   ./build.sh bench [--peer] [operator…]   gradus bench: speed beside this machine's limit; --peer: beside PyTorch
 #   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
 #   ./build.sh check                        everything long: sanitizers, sweeps, valgrind, clang-format, clang-tidy
 #   ./build.sh clean                        remove build/
@@ -68,13 +68,13 @@ peer_environment() {  # prints the python to use
 
 bench() {
     need packages.txt
-    build release >&2
+    build release gradus gradus_cli >&2
     if [ "${1:-}" = --peer ]; then
         shift
         install_prefix build/prefix
         "$(peer_environment)" bench/peers.py build/prefix "$@"
     else
-        build/release/testing/bench/gradus_bench --json build/bench.json "$@"
+        build/release/cli/gradus bench --save build/bench.json "$@"
     fi
 }
 
@@ -85,7 +85,7 @@ check() {
     git ls-files '*.h' '*.cpp' '*.c' | xargs clang-format --dry-run --Werror
     build release
     say "clang-tidy"
-    git ls-files 'src/*.cpp' | grep -vE '/(test|bench)[^/]*\.cpp$' \
+    git ls-files 'src/*.cpp' 'cli/*.cpp' | grep -vE '/test[^/]*\.cpp$|gemm/bench' \
         | xargs -P "$jobs" -n 4 clang-tidy --quiet -p build/release
     GRADUS_TEST_ROUNDS=20 GRADUS_TEST_SEED=$RANDOM GRADUS_TEST_LONG=1 run_tests release
     build asan
@@ -106,9 +106,9 @@ shift
 case $command in
     demo)
         need packages.txt
-        build release
+        build release gradus gradus_cli
         install_prefix build/prefix
-        examples/demo.sh build/prefix build/release/testing/bench/gradus_bench
+        examples/demo.sh build/prefix build/report
         ;;
     test)
         need packages.txt
@@ -119,7 +119,7 @@ case $command in
     install)
         [ $# -eq 1 ] || usage
         need packages.txt
-        build release gradus
+        build release gradus gradus_cli
         cmake --install build/release --prefix "$1" >/dev/null
         say "installed; use it with: source $1/set_env.sh"
         ;;

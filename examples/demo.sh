@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Shows an installed library at work in less than a minute: builds the examples against it as a user would, runs them,
-# and holds one operator against the limit of this machine.
-#   demo.sh <prefix> [<gradus_bench>]
+# Shows an installed library at work in about a minute: builds examples against it as a user would, runs them, tries
+# operators from the shell, and holds them against the limit of this machine and against golden.
+#   demo.sh <prefix> <folder for report pages>
 set -euo pipefail
 
-prefix=$(cd "${1:?usage: demo.sh <prefix> [<gradus_bench>]}" && pwd)
-bench=${2:-}
+usage="usage: demo.sh <prefix> <folder for report pages>"
+prefix=$(cd "${1:?$usage}" && pwd)
+mkdir -p "${2:?$usage}"
+pages=$(cd "$2" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
 programs=$(mktemp -d)
 trap 'rm -rf "$programs"' EXIT
@@ -15,7 +17,7 @@ heading() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
 show() {  # the command line, as one could type it, then the command
     local line="$*"
     line=${line//"$prefix"/\$PREFIX} line=${line//"$here/"/}
-    line=${line//"-o $programs/"/-o } line=${line//"$programs/"/./}
+    line=${line//"-o $programs/"/-o } line=${line//"$programs/"/./} line=${line//"$pages/"/}
     printf '%s$ %s%s\n' "$dim" "$line" "$plain"
     "$@"
 }
@@ -35,7 +37,21 @@ heading "3. The library opened at run time, under CANN's names"
 show gcc -std=c11 "$here/dlopen.c" "-I$prefix/include" -ldl -lm -o "$programs/dlopen"
 show "$programs/dlopen"
 
-if [ -n "$bench" ]; then
-    heading "4. How fast: LLaMA-70B, one of eight parts, beside a stream of the same bytes"
-    "$bench" --quick --shape 2 --dtype bf16,f32 SwiGlu SwiGluGrad
-fi
+heading "4. Any operator from the shell: the LM head's gradient, selected attention's"
+show gradus run FusedLinearCrossEntropyLossGrad BT=256 V=16032 H=512 dtype=bf16
+show gradus run NsaSelectedAttentionGrad T1=512 T2=512 N1=16 N2=1 D=192 Dv=128 selectedBlockSize=32 \
+    selectedBlockCount=8 dtype=bf16
+
+heading "5. Is a result right: a file beside the golden answer"
+show gradus run ScaledMaskedSoftmaxBackward B=1 H=8 S=128 N=128 dtype=bf16 out="$programs/got.npy"
+show gradus diff --op ScaledMaskedSoftmaxBackward B=1 H=8 S=128 N=128 dtype=bf16 out="$programs/got.npy" \
+    --html "$pages/diff.html"
+
+heading "6. How fast: LLaMA-70B, one of eight parts, beside a stream of the same bytes"
+show gradus bench --quick --shape 2 --dtype bf16,f32 SwiGlu SwiGluGrad --html "$pages/bench.html"
+
+heading "7. Everything: fast against golden on this machine"
+show gradus check
+
+heading "Report pages"
+printf '%s\n' "$pages/diff.html" "$pages/bench.html"

@@ -60,6 +60,14 @@ eval "package=($(pkg-config --cflags --libs gradus))"
 run "${cxx[@]}" "$root/examples/swi_glu.cpp" "${package[@]}" -o "$work/pkg/swi_glu"
 run "$work/pkg/swi_glu"
 
+step "the gradus command"
+run env -u LD_LIBRARY_PATH "$prefix/bin/gradus" run SwiGluGrad
+run bash -c '. "$1/set_env.sh"; gradus info --json | grep -q "\"real_cann\": \[\]"' - "$prefix"
+[ -s "$prefix/share/man/man1/gradus.1" ] || fail "no man page"
+complete=$(bash -c '. "$1/set_env.sh"; . "$1/share/bash-completion/completions/gradus"
+    COMP_WORDS=(gradus run SwiGlu) COMP_CWORD=2; _gradus; echo "${COMPREPLY[@]}"' - "$prefix")
+[ "$complete" = "SwiGlu SwiGluGrad" ] || fail "completion of SwiGlu: $complete"
+
 step "lib and lib64 are alike"
 for name in gradus ascendcl acl_rt nnopbase opapi opapi_math opapi_nn opapi_transformer cust_opapi; do
     [ "$prefix/lib/lib$name.so" -ef "$prefix/lib64/libgradus.so" ] || fail "lib/lib$name.so is not the library"
@@ -80,5 +88,6 @@ for text in set_env.sh lib/pkgconfig/gradus.pc lib/cmake/gradus/gradus-config.cm
 done
 mv "$prefix" "$work/moved"
 run bash -c '. "$1/set_env.sh"; exec "$2"' - "$work/moved" "$work/hand/swi_glu"
+run "$work/moved/bin/gradus" list
 
 echo "install_test: all well, $(wc -l <<<"$exported") symbols"

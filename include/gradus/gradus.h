@@ -26,6 +26,9 @@ ACL_FUNC_VISIBILITY const char* gradusGetOption(const char* name);
 
 // All operators as JSON, one object each: name, family, formula, document, products; the arguments in C order, each
 // with name, kind, direction, optional, dtypes, shape in words over named sizes ("T1,N1,D"), allowed values and limits.
+// For tools that try operators out: of an argument, example (how to make one up) and promise (how near to golden an
+// output is); of an operator, sweep, bench and tiny (argument lists in the words of the gradus command), limit (what
+// binds its speed), targets (fractions of it) and roundings (what it rounds on the way). Keys are added, never renamed.
 ACL_FUNC_VISIBILITY const char* gradusCatalogue(void);
 
 typedef enum gradusKind {
@@ -58,6 +61,9 @@ ACLNN_API aclnnStatus gradusPrepare(const char* op, const gradusArg* args, uint6
                                     aclOpExecutor** executor);
 ACLNN_API aclnnStatus gradusLaunch(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
                                    aclrtStream stream);
+// Which kernel phase one chose: a word of max_isa (more may follow a comma), golden, or zeros where there is nothing to
+// compute. Of every executor, whoever made it; NULL if it is not alive.
+ACLNN_API const char* gradusPath(const aclOpExecutor* executor);
 
 #ifdef __cplusplus
 }

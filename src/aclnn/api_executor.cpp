@@ -3,6 +3,7 @@
 #include "aclnn/boundary.h"
 #include "aclnn/executor.h"
 #include "base/check.h"
+#include "gradus/gradus.h"
 
 using namespace gradus;
 
@@ -71,6 +72,11 @@ aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, 
 }
 aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr) {
     return set("aclSetTensorAddr", executor, Count::both, index, tensor, addr);
+}
+
+const char* gradusPath(const aclOpExecutor* executor) {
+    const auto found = Executors::instance().find(executor);
+    return found ? found->planned->path : nullptr;
 }
 
 // The operators need neither; programs that call them find them.

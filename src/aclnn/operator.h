@@ -11,6 +11,7 @@
 
 #include "aclnn/aclnn_base.h"
 #include "aclnn/objects.h"
+#include "aclnn/trials.h"
 #include "base/config.h"
 #include "base/scratch.h"
 #include "base/status.h"
@@ -50,36 +51,50 @@ struct Argument {
     const char* shape = "";                    // in words over named sizes
     const char* allowed = "";                  // values an attribute may have, in words
     const char* limits = "";                   // what GRADUS_LIMITS=off lifts, in words
+    const char* example = "";                  // how tools make one up, in the words of trials.h
+    Promise promise = Promise::summed;         // of an output
     std::array<const char*, 2> in_place = {};  // the inputs this output may be exactly
     std::optional<Value> preset = std::nullopt;
 
     bool is_tensor() const { return kind == GRADUS_TENSOR; }
 };
 
-constexpr Argument input(const char* name, std::span<const DType> dtypes, const char* shape, const char* limits = "") {
+constexpr Argument input(const char* name, std::span<const DType> dtypes, const char* shape, const char* example = "",
+                         const char* limits = "") {
     return {.name = name,
             .kind = GRADUS_TENSOR,
             .direction = Direction::input,
             .dtypes = dtypes,
             .shape = shape,
-            .limits = limits};
+            .limits = limits,
+            .example = example};
 }
-constexpr Argument output(const char* name, std::span<const DType> dtypes, const char* shape, const char* limits = "",
-                          std::array<const char*, 2> in_place = {}) {
+constexpr Argument output(const char* name, std::span<const DType> dtypes, const char* shape, Promise promise,
+                          const char* limits = "", std::array<const char*, 2> in_place = {}) {
     return {.name = name,
             .kind = GRADUS_TENSOR,
             .direction = Direction::output,
             .dtypes = dtypes,
             .shape = shape,
             .limits = limits,
+            .promise = promise,
             .in_place = in_place};
 }
-constexpr Argument attribute(const char* name, gradusKind kind, const char* allowed, std::optional<Value> preset = {}) {
+constexpr Argument attribute(const char* name, gradusKind kind, const char* allowed, const char* example = "") {
+    return {.name = name, .kind = kind, .direction = Direction::attribute, .allowed = allowed, .example = example};
+}
+constexpr Argument attribute(const char* name, gradusKind kind, const char* allowed, Value preset) {
     return {.name = name, .kind = kind, .direction = Direction::attribute, .allowed = allowed, .preset = preset};
 }
 constexpr Argument optional(Argument argument) {
     argument.optional = true;
     return argument;
+}
+
+// An optional output that tools ask for unless told not to.
+constexpr Argument asked_for(Argument argument) {
+    argument.example = "zeros";
+    return optional(argument);
 }
 
 inline constexpr DType kFloats[] = {DType::f32, DType::f16, DType::bf16};
@@ -160,6 +175,7 @@ struct Operator {
     Planned (*plan)(const Call& call);
     // Which optional argument the others ask for and is not there, by its index; -1: none.
     int (*missing)(std::span<const Value> values) = nullptr;
+    const Trials* trials = nullptr;
 };
 
 }  // namespace gradus

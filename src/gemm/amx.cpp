@@ -70,8 +70,8 @@ class Instruction {
 }  // namespace
 
 const Path& path_amx(DType dtype) {
-    static constexpr Path of_f16 = tile_path<Instruction, f16>("AMX_BF16, f16 in two parts");
-    static constexpr Path of_bf16 = tile_path<Instruction, bf16>("AMX_BF16");
+    static constexpr Path of_f16 = tile_path<Instruction, f16>("amx, f16 in two parts");
+    static constexpr Path of_bf16 = tile_path<Instruction, bf16>("amx");
     return dtype == DType::f16 ? of_f16 : of_bf16;
 }
 

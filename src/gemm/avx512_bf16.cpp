@@ -41,7 +41,7 @@ struct Instruction {
 }  // namespace
 
 const Path& path_avx512_bf16() {
-    static constexpr Path path = dot_path<Instruction>("AVX512_BF16");
+    static constexpr Path path = dot_path<Instruction>("avx512_bf16");
     return path;
 }
 

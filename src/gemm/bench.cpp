@@ -5,8 +5,8 @@
 #include <random>
 #include <vector>
 
+#include "cli/limit/peak.h"
 #include "gemm/gemm.h"
-#include "testing/bench/peak.h"
 
 namespace gradus::gemm {
 namespace {

@@ -206,7 +206,7 @@ const Path* path_for(DType dtype) {
     static const auto make = []<typename T>(T, const char* name) {
         return Path{name, kDTypeOf<T>, {kRows, 1}, {columns(), 1}, kBlock, sizeof(float), &pack<T>, &multiply<T>};
     };
-    static const char* const name = hwy::TargetName(HWY_TARGET);
+    static const char* const name = isa_name(isa_of_target(HWY_TARGET));
     static const Path of_f16 = make(f16{}, name), of_bf16 = make(bf16{}, name);
     return dtype == DType::f16 ? &of_f16 : &of_bf16;
 }

@@ -5,6 +5,7 @@
 #include "aclnn/phases.h"
 #include "base/check.h"
 #include "gradus/gradus.h"
+#include "ops/catalogue_json.h"
 #include "ops/families.h"
 
 namespace gradus {
@@ -20,79 +21,6 @@ const std::vector<const Operator*>& operators() {
         return all;
     }();
     return list;
-}
-
-std::string quoted(const std::string& text) {
-    std::string json = "\"";
-    for (const char c : text) {
-        if (c == '"' || c == '\\') json += '\\';
-        json += c;
-    }
-    return json + "\"";
-}
-
-const char* kind_name(gradusKind kind) {
-    static const char* const names[] = {"tensor", "int_array", "int", "double", "bool", "string"};
-    return names[kind];
-}
-
-std::string preset_json(const Value& value) {
-    switch (value.kind) {
-        case GRADUS_INT:
-            return concat(value.integer);
-        case GRADUS_DOUBLE:
-            return std::to_string(value.real);
-        case GRADUS_BOOL:
-            return value.boolean ? "true" : "false";
-        case GRADUS_STRING:
-            return quoted(value.text);
-        default:
-            return "null";
-    }
-}
-
-std::string argument_json(const Argument& argument) {
-    static const char* const directions[] = {"input", "output", "attribute"};
-    std::string json = concat("{\"name\": ", quoted(argument.name), ", \"kind\": ", quoted(kind_name(argument.kind)),
-                              ", \"direction\": ", quoted(directions[static_cast<int>(argument.direction)]),
-                              ", \"optional\": ", argument.optional ? "true" : "false");
-    const auto add = [&json](const char* key, const char* text) {
-        if (*text != '\0') json += concat(", \"", key, "\": ", quoted(text));
-    };
-    if (argument.is_tensor()) {
-        json += ", \"dtypes\": [";
-        for (size_t i = 0; i < argument.dtypes.size(); ++i)
-            json += concat(i == 0 ? "" : ", ", quoted(dtype_name(argument.dtypes[i])));
-        json += "]";
-    }
-    add("shape", argument.shape);
-    add("allowed", argument.allowed);
-    add("limits", argument.limits);
-    if (argument.in_place[0] != nullptr) {
-        json += ", \"in_place\": [";
-        for (const char* name : argument.in_place)
-            if (name != nullptr) json += concat(name == argument.in_place[0] ? "" : ", ", quoted(name));
-        json += "]";
-    }
-    if (argument.preset) json += concat(", \"default\": ", preset_json(*argument.preset));
-    return json + "}";
-}
-
-std::string operator_json(const Operator& op) {
-    std::string products;
-    const auto add = [&products](bool listed, const char* name) {
-        if (listed) products += concat(products.empty() ? "" : ", ", quoted(name));
-    };
-    add(op.products.a2, "Ascend910B");
-    add(op.products.a3, "Ascend910_93");
-    add(op.products.p910_95, "Ascend910_95");
-    add(op.products.inference, "Ascend310P");
-    std::string json = concat("{\"name\": ", quoted(op.name), ", \"family\": ", quoted(op.family),
-                              ", \"formula\": ", quoted(op.formula), ", \"document\": ", quoted(op.document),
-                              ", \"products\": [", products, "],\n  \"arguments\": [");
-    for (size_t i = 0; i < op.arguments.size(); ++i)
-        json += concat(i == 0 ? "\n    " : ",\n    ", argument_json(op.arguments[i]));
-    return json + "]}";
 }
 
 Value absent(gradusKind kind) {

@@ -7,6 +7,18 @@
 
 namespace gradus {
 
+// Our word for one of Highway's targets; HWY_TARGET while its file is compiled for each.
+constexpr Isa isa_of_target(int64_t target) {
+#if HWY_ARCH_X86
+    return target < HWY_AVX2 ? Isa::avx512 : target == HWY_AVX2 ? Isa::avx2 : Isa::scalar;
+#elif HWY_ARCH_ARM
+    return target < HWY_NEON ? Isa::sve : (target & (HWY_SCALAR | HWY_EMU128)) != 0 ? Isa::scalar : Isa::neon;
+#else
+    static_cast<void>(target);
+    return Isa::scalar;
+#endif
+}
+
 // Highway's targets within a cap of max_isa; lower bits are better targets.
 inline int64_t targets_within(Isa isa) {
     static const int64_t supported = hwy::SupportedTargets();  // executes CPUID: 18 µs behind a hypervisor

@@ -61,11 +61,43 @@ TEST(ByName, DefaultsAreTheCatalogues) {
     EXPECT_EQ(call.ask().code, 0);
 }
 
+TEST(ByName, PathIsTheKernelThatWasChosen) {
+    const int64_t dims[] = {2, 8}, half[] = {2, 4};
+    aclTensor* x = aclCreateTensor(dims, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 2, nullptr);
+    aclTensor* out = aclCreateTensor(half, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, half, 2, nullptr);
+    gradusArg args[2] = {};
+    args[0].name = "x";
+    args[0].value.tensor = x;
+    args[1].name = "out";
+    args[1].value.tensor = out;
+    const auto path = [&args] {
+        uint64_t size = 0;
+        aclOpExecutor* executor = nullptr;
+        EXPECT_EQ(gradusPrepare("SwiGlu", args, 2, &size, &executor), 0) << take_message();
+        const char* chosen = gradusPath(executor);
+        EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+        EXPECT_EQ(gradusPath(executor), nullptr) << "not alive any more";
+        return std::string(chosen == nullptr ? "NULL" : chosen);
+    };
+    {
+        const Option scalar("max_isa", "scalar");
+        EXPECT_EQ(path(), "scalar");
+    }
+    {
+        const Option golden("precision", "golden");
+        EXPECT_EQ(path(), "golden");
+    }
+    EXPECT_EQ(gradusPath(nullptr), nullptr);
+    aclDestroyTensor(x);
+    aclDestroyTensor(out);
+}
+
 TEST(Catalogue, IsJsonWithEveryOperator) {
     const std::string text = gradusCatalogue();
     for (const char* word : {"\"SwiGlu\"", "\"SwiGluGrad\"", "\"family\": \"swi_glu\"", "\"name\": \"yGrad\"",
                              "\"default\": -1", "\"dtypes\": [\"f32\", \"f16\", \"bf16\"]", "\"in_place\": [\"x\"]",
-                             "\"Ascend910B\"", "\"formula\"", "\"document\""})
+                             "\"Ascend910B\"", "\"formula\"", "\"document\"", "\"roundings\"",
+                             "\"limit\": {\"kind\": ", "\"tiny\": \"x=[2,64]\"", "\"targets\": {\"bf16\": 0.8"})
         EXPECT_NE(text.find(word), std::string::npos) << word;
     // aclInit reads any JSON file, and says when it is none
     std::string path = ::testing::TempDir() + "gradus_catalogue_XXXXXX";
@@ -77,6 +109,39 @@ TEST(Catalogue, IsJsonWithEveryOperator) {
     EXPECT_EQ(aclInit(path.c_str()), 0) << take_message();
     EXPECT_EQ(aclFinalize(), 0);
     std::remove(path.c_str());
+}
+
+// Arguments are objects without objects inside.
+std::vector<std::string> arguments_of(const std::string& direction) {
+    const std::string text = gradusCatalogue(), key = "\"direction\": \"" + direction + "\"";
+    std::vector<std::string> found;
+    for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + 1)) {
+        const size_t begin = text.rfind('{', at);
+        found.push_back(text.substr(begin, text.find('}', at) - begin));
+    }
+    return found;
+}
+
+// What tools need to try any operator without knowing it.
+TEST(Catalogue, SaysHowToMakeEverythingUp) {
+    const auto has = [](const std::string& argument, const char* key) {
+        return argument.find(key) != std::string::npos;
+    };
+    for (const char* direction : {"input", "attribute"})
+        for (const std::string& argument : arguments_of(direction))
+            EXPECT_TRUE(has(argument, "\"example\": ") || has(argument, "\"default\": ") ||
+                        has(argument, "\"optional\": true"))
+                << argument;
+    EXPECT_GE(arguments_of("output").size(), 20u);
+    for (const std::string& argument : arguments_of("output")) EXPECT_TRUE(has(argument, "\"promise\": ")) << argument;
+    const std::string text = gradusCatalogue();
+    const auto count = [&text](const std::string& word) {
+        int n = 0;
+        for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
+        return n;
+    };
+    for (const char* key : {"\"sweep\": [\"", "\"bench\": [{\"", "\"tiny\": \"", "\"limit\": {\"", "\"targets\": {\""})
+        EXPECT_EQ(count(key), count("\"family\": ")) << key;
 }
 
 TEST(Options, NamesAndValues) {

@@ -1,6 +1,7 @@
 #include "aclnn/phases.h"
 #include "aclnnop/aclnn_exp_segsum_backward.h"
 #include "aclnnop/aclnn_segsum.h"
+#include "ops/exp_segsum/bench.h"
 #include "ops/exp_segsum/plan.h"
 #include "ops/families.h"
 
@@ -11,14 +12,14 @@ constexpr char kVector[] = "N...,T", kMatrix[] = "N...,T,T";
 constexpr Products kProducts = {.a2 = true, .a3 = true};
 
 constexpr Argument kForwardArguments[] = {
-    input("self", kFloats, kVector),
-    output("out", kFloats, kMatrix),
+    input("self", kFloats, kVector, "uniform,low=-0.5,high=0.125"),
+    output("out", kFloats, kMatrix, Promise::summed),
 };
 
 constexpr Argument kBackwardArguments[] = {
-    input("gradOutput", kFloats, kMatrix),
-    input("gradSelf", kFloats, kMatrix),
-    output("gradInput", kFloats, kVector),
+    input("gradOutput", kFloats, kMatrix, "randn"),
+    input("gradSelf", kFloats, kMatrix, "@ExpSegsum.out"),
+    output("gradInput", kFloats, kVector, Promise::summed),
 };
 
 constexpr Operator kOperators[] = {
@@ -31,7 +32,8 @@ constexpr Operator kOperators[] = {
      .takes_labels = false,
      .arguments = kForwardArguments,
      .check = exp_segsum::check_forward,
-     .plan = exp_segsum::plan_forward},
+     .plan = exp_segsum::plan_forward,
+     .trials = &exp_segsum::kForwardTrials},
     {.name = "ExpSegsumBackward",
      .function = "aclnnExpSegsumBackward",
      .family = "exp_segsum",
@@ -41,7 +43,8 @@ constexpr Operator kOperators[] = {
      .takes_labels = false,
      .arguments = kBackwardArguments,
      .check = exp_segsum::check_backward,
-     .plan = exp_segsum::plan_backward},
+     .plan = exp_segsum::plan_backward,
+     .trials = &exp_segsum::kBackwardTrials},
 };
 constexpr const Operator &kExpSegsum = kOperators[0], &kExpSegsumBackward = kOperators[1];
 

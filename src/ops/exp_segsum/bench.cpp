@@ -1,65 +1,43 @@
-#include "aclnnop/aclnn_exp_segsum_backward.h"
-#include "aclnnop/aclnn_segsum.h"
-#include "testing/bench/stream.h"
+// What tools sweep and measure.
+#include "ops/exp_segsum/bench.h"
 
-namespace gradus::bench {
+namespace gradus::exp_segsum {
 namespace {
 
-// gradOutput of real models: Mamba2-2.7B; 8B, one of eight parts; chunks of 64; a short last chunk.
-const Shape kShapes[] = {{1, 80, 16, 256, 256}, {2, 16, 32, 128, 128}, {1, 64, 32, 64, 64}, {1, 80, 17, 17}};
-const Shape kTiny = {1, 1, 16, 16};
-constexpr aclDataType kDTypes[] = {ACL_BF16, ACL_FLOAT16, ACL_FLOAT};
-
-Shape vectors(Shape shape) {
-    shape.pop_back();
-    return shape;
-}
-
-int64_t row_bytes(const Shape& shape, aclDataType dtype) {
-    return shape.back() * static_cast<int64_t>(aclDataTypeSize(dtype));
-}
-
-// All of the matrices is written; what is read is next to nothing.
-Trial forward(const Shape& shape, aclDataType dtype) {
-    const Tensor self(vectors(shape), dtype), out(shape, dtype);
-    const int64_t row = row_bytes(shape, dtype);
-    return {
-        .prepare = [=](uint64_t* size,
-                       aclOpExecutor** executor) { return aclnnExpSegsumGetWorkspaceSize(self, out, size, executor); },
-        .launch = aclnnExpSegsum,
-        .limit = stream_limit(out.bytes() / row, row, {}, {{out.data(), row}})};
-}
-
-// The bytes below the diagonal, as if they lay together.
-Trial backward(const Shape& shape, aclDataType dtype) {
-    const Tensor grad_output(shape, dtype), grad_self(shape, dtype), grad_input(vectors(shape), dtype);
-    const int64_t row = row_bytes(shape, dtype), triangle = row * (shape.back() - 1) / 2;
-    return {.prepare =
-                [=](uint64_t* size, aclOpExecutor** executor) {
-                    return aclnnExpSegsumBackwardGetWorkspaceSize(grad_output, grad_self, grad_input, size, executor);
-                },
-            .launch = aclnnExpSegsumBackward,
-            .limit = stream_limit(grad_output.bytes() / (row * shape.back()), triangle,
-                                  {{grad_output.data(), triangle}, {grad_self.data(), triangle}}, {})};
-}
+// T of less than a vector, of one and its neighbours, beyond 128 where sums are folded; both ranks.
+constexpr const char* kForwardSweep[] = {"self=[1,2,1]",  "self=[2,3,7]",    "self=[3,1,2,16]", "self=[1,5,17]",
+                                         "self=[2,2,33]", "self=[1,2,3,64]", "self=[1,2,129]",  "self=[1,3,200]"};
+constexpr const char* kBackwardSweep[] = {
+    "gradOutput=[1,2,1,1]",   "gradOutput=[2,3,7,7]",     "gradOutput=[3,1,2,16,16]", "gradOutput=[1,5,17,17]",
+    "gradOutput=[2,2,33,33]", "gradOutput=[1,2,3,64,64]", "gradOutput=[1,2,129,129]", "gradOutput=[1,1,260,260]"};
+constexpr char kWhole[] = "Mamba2-2.7B", kPart[] = "Mamba2-8B, one of eight parts", kShort[] = "chunks of 64",
+               kLast[] = "a short last chunk";
+constexpr BenchCase kForwardBench[] = {{kWhole, "self=[1,80,16,256]"},
+                                       {kPart, "self=[2,16,32,128]"},
+                                       {kShort, "self=[1,64,32,64]", 0.5},
+                                       {kLast, "self=[1,80,17]", 0.5}};
+constexpr BenchCase kBackwardBench[] = {{kWhole, "gradOutput=[1,80,16,256,256]"},
+                                        {kPart, "gradOutput=[2,16,32,128,128]"},
+                                        {kShort, "gradOutput=[1,64,32,64,64]", 0.5},
+                                        {kLast, "gradOutput=[1,80,17,17]", 0.5}};
+constexpr Target kForwardTargets[] = {{"bf16", 0.75}, {"f16", 0.75}, {"f32", 0.80}};
+constexpr Target kBackwardTargets[] = {{"bf16", 0.50}, {"f16", 0.50}, {"f32", 0.55}};
 
 }  // namespace
 
-void bench_exp_segsum(Bench& bench) {
-    const struct {
-        const char* name;
-        double bf16, others;  // targets
-        Trial (*make)(const Shape& shape, aclDataType dtype);
-    } operators[] = {{"ExpSegsum", 0.75, 0.80, forward}, {"ExpSegsumBackward", 0.50, 0.55, backward}};
-    for (const auto& op : operators) {
-        for (const Shape& shape : kShapes)
-            for (const aclDataType dtype : kDTypes) {
-                // short rows: half of that
-                const double target = (dtype == ACL_FLOAT ? op.others : op.bf16) * (shape.back() < 128 ? 0.5 : 1);
-                bench.add({op.name, shape, dtype, target, [=] { return op.make(shape, dtype); }});
-            }
-        bench.add_tiny({op.name, kTiny, ACL_BF16, kTinyMicroseconds, [=] { return op.make(kTiny, ACL_BF16); }});
-    }
-}
+// All of the matrices is written; what is read is next to nothing.
+constexpr Trials kForwardTrials = {.sweep = kForwardSweep,
+                                   .bench = kForwardBench,
+                                   .tiny = "self=[1,1,16]",
+                                   .limit = {.writes = "out", .strip = "size(out)", .flops = "size(out)"},
+                                   .targets = kForwardTargets};
+// What is below the diagonal, as if it lay together.
+constexpr Trials kBackwardTrials = {.sweep = kBackwardSweep,
+                                    .bench = kBackwardBench,
+                                    .tiny = "gradOutput=[1,1,16,16]",
+                                    .limit = {.reads = "gradOutput gradSelf",
+                                              .strip = "size(gradOutput)*(T-1)/(2*T)",
+                                              .flops = "3*size(gradOutput)*(T-1)/(2*T)"},
+                                    .targets = kBackwardTargets};
 
-}  // namespace gradus::bench
+}  // namespace gradus::exp_segsum

@@ -3,6 +3,7 @@
 #include "aclnnop/aclnn_fused_linear_cross_entropy_loss_grad.h"
 #include "aclnnop/aclnn_fused_linear_online_max_sum.h"
 #include "ops/families.h"
+#include "ops/fused_linear_cross_entropy/bench.h"
 #include "ops/fused_linear_cross_entropy/plan.h"
 
 namespace gradus {
@@ -13,47 +14,49 @@ constexpr DType kF32[] = {DType::f32};
 constexpr DType kIndices[] = {DType::i32, DType::i64};
 constexpr DType kBytes[] = {DType::u8};
 constexpr DType kMasks[] = {DType::u8, DType::boolean};
+// Logits of a few units, as a model has them.
+constexpr char kWeights[] = "randn,std=0.03125";
 constexpr char kNoSmoothing[] = "0";
 constexpr Products kProducts = {.a2 = true, .a3 = true};
 
 constexpr Argument kStatsArguments[] = {
-    input("input", kHalves, "BT,H", "H at most 65534"),
-    input("weight", kHalves, "V,H", "H at most 65534"),
-    input("target", kIndices, "BT"),
-    attribute("vocabStartIndex", GRADUS_INT, "0 or more"),
-    attribute("vocabEndIndex", GRADUS_INT, "vocabStartIndex or more, exclusive"),
-    output("logitsMaxLocalOut", kF32, "BT"),
-    output("sumExpLogitsLocalOut", kF32, "BT"),
-    output("predictedLogitsLocalOut", kF32, "BT"),
-    output("targetMaskOut", kBytes, "ceil(BT/8)"),
-    output("maskedTargetOut", kIndices, "BT"),
-    optional(output("vocabParallelLogitsOutOptional", kHalves, "BT,V")),
+    input("input", kHalves, "BT,H", "randn", "H at most 65534"),
+    input("weight", kHalves, "V,H", kWeights, "H at most 65534"),
+    input("target", kIndices, "BT", "index,high=V"),
+    attribute("vocabStartIndex", GRADUS_INT, "0 or more", "0"),
+    attribute("vocabEndIndex", GRADUS_INT, "vocabStartIndex or more, exclusive", "V"),
+    output("logitsMaxLocalOut", kF32, "BT", Promise::summed),
+    output("sumExpLogitsLocalOut", kF32, "BT", Promise::summed),
+    output("predictedLogitsLocalOut", kF32, "BT", Promise::summed),
+    output("targetMaskOut", kBytes, "ceil(BT/8)", Promise::exact),
+    output("maskedTargetOut", kIndices, "BT", Promise::exact),
+    optional(output("vocabParallelLogitsOutOptional", kHalves, "BT,V", Promise::summed)),
 };
 
 constexpr Argument kLossArguments[] = {
-    input("logitsMax", kF32, "BT"),
-    input("sumExpLogits", kF32, "BT"),
-    input("predictedLogits", kF32, "BT"),
+    input("logitsMax", kF32, "BT", "uniform,low=3,high=5"),
+    input("sumExpLogits", kF32, "BT", "uniform,low=1,high=50"),
+    input("predictedLogits", kF32, "BT", "uniform,low=-6,high=0"),
     attribute("labelSmoothing", GRADUS_DOUBLE, kNoSmoothing, Value(0.0)),
     optional(input("inputOptional", kFloats, "any, not used")),
     optional(input("weightOptional", kFloats, "any, not used")),
-    optional(input("vocabParallelLogitsOptional", kFloats, "BT,V")),
-    output("lossOut", kF32, "BT"),
-    optional(output("softMaxOutOptional", kF32, "BT,V")),
+    optional(input("vocabParallelLogitsOptional", kFloats, "BT,V", "randn")),
+    output("lossOut", kF32, "BT", Promise::summed),
+    asked_for(output("softMaxOutOptional", kF32, "BT,V", Promise::summed)),
 };
 
 constexpr Argument kGradArguments[] = {
-    input("grad", kF32, "BT"),
-    input("input", kHalves, "BT,H"),
-    input("weight", kHalves, "V,H", "V at least 128, or 0"),
-    input("targetMask", kMasks, "N, 8*N >= BT; BT for bool", "not bool"),
-    input("maskedTarget", kIndices, "BT"),
+    input("grad", kF32, "BT", "uniform,low=0.5,high=1.5"),
+    input("input", kHalves, "BT,H", "randn"),
+    input("weight", kHalves, "V,H", kWeights, "V at least 128, or 0"),
+    input("targetMask", kMasks, "N, 8*N >= BT; BT for bool", "@FusedLinearOnlineMaxSum.targetMaskOut", "not bool"),
+    input("maskedTarget", kIndices, "BT", "@FusedLinearOnlineMaxSum.maskedTargetOut"),
     attribute("labelSmoothing", GRADUS_DOUBLE, kNoSmoothing, Value(0.0)),
-    optional(input("logitsMaxOptional", kF32, "BT")),
-    optional(input("sumExpLogitsOptional", kF32, "BT")),
+    optional(input("logitsMaxOptional", kF32, "BT", "@FusedLinearOnlineMaxSum.logitsMaxLocalOut")),
+    optional(input("sumExpLogitsOptional", kF32, "BT", "@FusedLinearOnlineMaxSum.sumExpLogitsLocalOut")),
     optional(input("softmaxOptional", kF32, "BT,V")),
-    output("inputGradOut", kHalves, "BT,H"),
-    output("weightGradOut", kHalves, "V,H"),
+    output("inputGradOut", kHalves, "BT,H", Promise::summed),
+    output("weightGradOut", kHalves, "V,H", Promise::summed),
 };
 
 constexpr Operator kOperators[] = {
@@ -66,7 +69,8 @@ constexpr Operator kOperators[] = {
      .takes_labels = false,
      .arguments = kStatsArguments,
      .check = fused_linear_cross_entropy::check_stats,
-     .plan = fused_linear_cross_entropy::plan_stats},
+     .plan = fused_linear_cross_entropy::plan_stats,
+     .trials = &fused_linear_cross_entropy::kStatsTrials},
     {.name = "FusedCrossEntropyLossWithMaxSum",
      .function = "aclnnFusedCrossEntropyLossWithMaxSum",
      .family = "fused_linear_cross_entropy",
@@ -77,7 +81,8 @@ constexpr Operator kOperators[] = {
      .arguments = kLossArguments,
      .check = fused_linear_cross_entropy::check_loss,
      .plan = fused_linear_cross_entropy::plan_loss,
-     .missing = fused_linear_cross_entropy::missing_for_loss},
+     .missing = fused_linear_cross_entropy::missing_for_loss,
+     .trials = &fused_linear_cross_entropy::kLossTrials},
     {.name = "FusedLinearCrossEntropyLossGrad",
      .function = "aclnnFusedLinearCrossEntropyLossGrad",
      .family = "fused_linear_cross_entropy",
@@ -89,7 +94,8 @@ constexpr Operator kOperators[] = {
      .arguments = kGradArguments,
      .check = fused_linear_cross_entropy::check_grad,
      .plan = fused_linear_cross_entropy::plan_grad,
-     .missing = fused_linear_cross_entropy::missing_for_grad},
+     .missing = fused_linear_cross_entropy::missing_for_grad,
+     .trials = &fused_linear_cross_entropy::kGradTrials},
 };
 constexpr const Operator &kStats = kOperators[0], &kLoss = kOperators[1], &kGrad = kOperators[2];
 

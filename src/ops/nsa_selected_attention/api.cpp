@@ -2,6 +2,7 @@
 #include "aclnnop/aclnn_nsa_selected_attention.h"
 #include "aclnnop/aclnn_nsa_selected_attention_grad.h"
 #include "ops/families.h"
+#include "ops/nsa_selected_attention/bench.h"
 #include "ops/nsa_selected_attention/plan.h"
 
 namespace gradus {
@@ -24,45 +25,45 @@ constexpr char kSizes[] = "a multiple of 16, 16 to 128", kCounts[] = "1 to 128",
 constexpr char kQueryLengths[] = "rising, the last one T1", kKeyLengths[] = "rising, the last one T2";
 
 constexpr Argument kForwardArguments[] = {
-    input("query", kHalves, "T1,N1,D", kQueryLimits),
-    input("key", kHalves, "T2,N2,D", kKeyLimits),
-    input("value", kHalves, "T2,N2,Dv", kValueLimits),
-    input("topkIndices", kI32, "T1,N2,selectedBlockCount"),
+    input("query", kHalves, "T1,N1,D", "randn", kQueryLimits),
+    input("key", kHalves, "T2,N2,D", "randn", kKeyLimits),
+    input("value", kHalves, "T2,N2,Dv", "randn", kValueLimits),
+    input("topkIndices", kI32, "T1,N2,selectedBlockCount", "topk"),
     optional(input("attenMaskOptional", kMasks, "any of rank 2")),
     optional(attribute("actualSeqQLenOptional", GRADUS_INT_ARRAY, kQueryLengths)),
     optional(attribute("actualSeqKvLenOptional", GRADUS_INT_ARRAY, kKeyLengths)),
-    attribute("scaleValue", GRADUS_DOUBLE, kAny),
-    attribute("headNum", GRADUS_INT, kHeads),
-    attribute("inputLayout", GRADUS_STRING, kLayouts),
-    attribute("sparseMode", GRADUS_INT, kModes),
-    attribute("selectedBlockSize", GRADUS_INT, kSizes),
-    attribute("selectedBlockCount", GRADUS_INT, kCounts),
-    output("softmaxMaxOut", kF32, "T1,N1,8"),
-    output("softmaxSumOut", kF32, "T1,N1,8"),
-    output("attentionOut", kHalves, "T1,N1,Dv"),
+    attribute("scaleValue", GRADUS_DOUBLE, kAny, "1/sqrt(D)"),
+    attribute("headNum", GRADUS_INT, kHeads, "N1"),
+    attribute("inputLayout", GRADUS_STRING, kLayouts, "TND"),
+    attribute("sparseMode", GRADUS_INT, kModes, "0"),
+    attribute("selectedBlockSize", GRADUS_INT, kSizes, "16"),
+    attribute("selectedBlockCount", GRADUS_INT, kCounts, "2"),
+    output("softmaxMaxOut", kF32, "T1,N1,8", Promise::summed),
+    output("softmaxSumOut", kF32, "T1,N1,8", Promise::summed),
+    output("attentionOut", kHalves, "T1,N1,Dv", Promise::summed),
 };
 
 constexpr Argument kGradArguments[] = {
-    input("query", kHalves, "T1,N1,D", kQueryLimits),
-    input("key", kHalves, "T2,N2,D", kKeyLimits),
-    input("value", kHalves, "T2,N2,Dv", kValueLimits),
-    optional(input("attentionOut", kHalves, "T1,N1,Dv")),
-    input("attentionOutGrad", kHalves, "T1,N1,Dv"),
-    input("softmaxMax", kF32, "T1,N1,8"),
-    input("softmaxSum", kF32, "T1,N1,8"),
-    input("topkIndices", kI32, "T1,N2,selectedBlockCount"),
+    input("query", kHalves, "T1,N1,D", "randn", kQueryLimits),
+    input("key", kHalves, "T2,N2,D", "randn", kKeyLimits),
+    input("value", kHalves, "T2,N2,Dv", "randn", kValueLimits),
+    optional(input("attentionOut", kHalves, "T1,N1,Dv", "@NsaSelectedAttention.attentionOut")),
+    input("attentionOutGrad", kHalves, "T1,N1,Dv", "randn"),
+    input("softmaxMax", kF32, "T1,N1,8", "@NsaSelectedAttention.softmaxMaxOut"),
+    input("softmaxSum", kF32, "T1,N1,8", "@NsaSelectedAttention.softmaxSumOut"),
+    input("topkIndices", kI32, "T1,N2,selectedBlockCount", "topk"),
     optional(attribute("actualSeqQLenOptional", GRADUS_INT_ARRAY, kQueryLengths)),
     optional(attribute("actualSeqKvLenOptional", GRADUS_INT_ARRAY, kKeyLengths)),
     optional(input("attenMaskOptional", kMasks, "any of rank 2")),
-    attribute("scaleValue", GRADUS_DOUBLE, kAny),
-    attribute("selectedBlockSize", GRADUS_INT, kSizes),
-    attribute("selectedBlockCount", GRADUS_INT, kCounts),
-    attribute("headNum", GRADUS_INT, kHeads),
-    attribute("inputLayout", GRADUS_STRING, kLayouts),
-    attribute("sparseMode", GRADUS_INT, kModes),
-    output("dqOut", kHalves, "T1,N1,D"),
-    output("dkOut", kHalves, "T2,N2,D"),
-    output("dvOut", kHalves, "T2,N2,Dv"),
+    attribute("scaleValue", GRADUS_DOUBLE, kAny, "1/sqrt(D)"),
+    attribute("selectedBlockSize", GRADUS_INT, kSizes, "16"),
+    attribute("selectedBlockCount", GRADUS_INT, kCounts, "2"),
+    attribute("headNum", GRADUS_INT, kHeads, "N1"),
+    attribute("inputLayout", GRADUS_STRING, kLayouts, "TND"),
+    attribute("sparseMode", GRADUS_INT, kModes, "0"),
+    output("dqOut", kHalves, "T1,N1,D", Promise::summed),
+    output("dkOut", kHalves, "T2,N2,D", Promise::summed),
+    output("dvOut", kHalves, "T2,N2,Dv", Promise::summed),
 };
 
 constexpr Operator kOperators[] = {
@@ -75,7 +76,8 @@ constexpr Operator kOperators[] = {
      .takes_labels = true,
      .arguments = kForwardArguments,
      .check = nsa_selected_attention::check_forward,
-     .plan = nsa_selected_attention::plan_forward},
+     .plan = nsa_selected_attention::plan_forward,
+     .trials = &nsa_selected_attention::kForwardTrials},
     {.name = "NsaSelectedAttentionGrad",
      .function = "aclnnNsaSelectedAttentionGrad",
      .family = "nsa_selected_attention",
@@ -85,7 +87,8 @@ constexpr Operator kOperators[] = {
      .takes_labels = true,
      .arguments = kGradArguments,
      .check = nsa_selected_attention::check_grad,
-     .plan = nsa_selected_attention::plan_grad},
+     .plan = nsa_selected_attention::plan_grad,
+     .trials = &nsa_selected_attention::kGradTrials},
 };
 constexpr const Operator &kForward = kOperators[0], &kGrad = kOperators[1];
 

@@ -2,6 +2,7 @@
 #include "aclnnop/aclnn_scaled_masked_softmax.h"
 #include "aclnnop/aclnn_scaled_masked_softmax_backward.h"
 #include "ops/families.h"
+#include "ops/scaled_masked_softmax/bench.h"
 #include "ops/scaled_masked_softmax/plan.h"
 
 namespace gradus {
@@ -14,20 +15,20 @@ constexpr char kLimits[] = "N from 1 to 4096";
 constexpr Products kProducts = {.a2 = true};
 
 constexpr Argument kForwardArguments[] = {
-    input("x", kFloats, kShape, kLimits),
-    input("mask", kMaskTypes, kMaskShape),
+    input("x", kFloats, kShape, "randn,std=4", kLimits),
+    input("mask", kMaskTypes, kMaskShape, "causal_mask"),
     attribute("scale", GRADUS_DOUBLE, "narrowed to float", Value(1.0)),
     attribute("fixTriuMask", GRADUS_BOOL, "false", Value(false)),
-    output("y", kFloats, kShape, kLimits, {"x"}),
+    output("y", kFloats, kShape, Promise::summed, kLimits, {"x"}),
 };
 
 constexpr Argument kBackwardArguments[] = {
-    input("gradOutput", kFloats, kShape, kLimits),
-    input("y", kFloats, kShape, kLimits),
-    input("mask", kMaskTypes, kMaskShape),
+    input("gradOutput", kFloats, kShape, "randn", kLimits),
+    input("y", kFloats, kShape, "@ScaledMaskedSoftmax.y", kLimits),
+    input("mask", kMaskTypes, kMaskShape, "causal_mask"),
     attribute("scale", GRADUS_DOUBLE, "narrowed to float", Value(1.0)),
     attribute("fixTriuMask", GRADUS_BOOL, "false", Value(false)),
-    output("out", kFloats, kShape, kLimits, {"gradOutput", "y"}),
+    output("out", kFloats, kShape, Promise::summed, kLimits, {"gradOutput", "y"}),
 };
 
 constexpr Operator kOperators[] = {
@@ -40,7 +41,8 @@ constexpr Operator kOperators[] = {
      .takes_labels = true,
      .arguments = kForwardArguments,
      .check = scaled_masked_softmax::check_forward,
-     .plan = scaled_masked_softmax::plan_forward},
+     .plan = scaled_masked_softmax::plan_forward,
+     .trials = &scaled_masked_softmax::kForwardTrials},
     {.name = "ScaledMaskedSoftmaxBackward",
      .function = "aclnnScaledMaskedSoftmaxBackward",
      .family = "scaled_masked_softmax",
@@ -50,7 +52,8 @@ constexpr Operator kOperators[] = {
      .takes_labels = false,
      .arguments = kBackwardArguments,
      .check = scaled_masked_softmax::check_backward,
-     .plan = scaled_masked_softmax::plan_backward},
+     .plan = scaled_masked_softmax::plan_backward,
+     .trials = &scaled_masked_softmax::kBackwardTrials},
 };
 constexpr const Operator &kForward = kOperators[0], &kBackward = kOperators[1];
 

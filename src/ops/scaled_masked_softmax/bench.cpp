@@ -1,64 +1,42 @@
-#include "aclnnop/aclnn_scaled_masked_softmax.h"
-#include "aclnnop/aclnn_scaled_masked_softmax_backward.h"
-#include "testing/bench/stream.h"
+// What tools sweep and measure.
+#include "ops/scaled_masked_softmax/bench.h"
 
-namespace gradus::bench {
+namespace gradus::scaled_masked_softmax {
 namespace {
 
+// Rows of less than a vector, of one and its neighbours, and the longest; masks of all heads or of all batches alike.
+constexpr const char* kSweep[] = {"B=1 H=1 S=1 N=1 mask=[1,1,1,1]",
+                                  "B=2 H=3 S=4 N=7 mask=[2,1,4,7] scale=0.5",
+                                  "B=1 H=2 S=16 N=16 mask=[1,1,16,16]",
+                                  "B=2 H=2 S=5 N=33 mask=[1,2,5,33] scale=-1.5",
+                                  "B=3 H=1 S=17 N=64 mask=[3,1,17,64] scale=0.125",
+                                  "B=1 H=4 S=9 N=65 mask=zeros[1,1,9,65]",
+                                  "B=1 H=2 S=3 N=1000 mask=ones[1,1,3,1000]",
+                                  "B=1 H=1 S=2 N=4096 mask=[1,1,2,4096] scale=0.25",
+                                  "B=2 H=5 S=40 N=257 mask=[2,1,40,257]"};
 // Attention scores as Megatron makes them; the heads of a batch share a mask.
-const Shape kShapes[] = {{4, 32, 1024, 1024}, {4, 4, 2048, 2048}, {1, 4, 4096, 4096}, {16, 6, 512, 512}};
-const Shape kTiny = {1, 2, 4, 16};
-constexpr aclDataType kDTypes[] = {ACL_BF16, ACL_FLOAT16, ACL_FLOAT};
-constexpr double kScale = 0.125;
-
-// A triangle above the diagonal is hidden. It is not counted as traffic: every head but the first finds it in the
-// cache.
-Tensor causal_mask(const Shape& shape) {
-    const Tensor mask({shape[0], 1, shape[2], shape[3]}, ACL_BOOL);
-    for (int64_t row = 0; row < shape[0] * shape[2]; ++row)
-        for (int64_t i = 0; i < shape[3]; ++i) mask.data()[row * shape[3] + i] = std::byte(i > row % shape[2]);
-    return mask;
-}
-
-Trial forward(const Shape& shape, aclDataType dtype) {
-    const Tensor x(shape, dtype), mask = causal_mask(shape), y(shape, dtype);
-    const int64_t row = shape.back() * static_cast<int64_t>(aclDataTypeSize(dtype));
-    return {.prepare =
-                [=](uint64_t* size, aclOpExecutor** executor) {
-                    return aclnnScaledMaskedSoftmaxGetWorkspaceSize(x, mask, kScale, false, y, size, executor);
-                },
-            .launch = aclnnScaledMaskedSoftmax,
-            .limit = stream_limit(y.bytes() / row, row, {{x.data(), row}}, {{y.data(), row}})};
-}
-
-Trial backward(const Shape& shape, aclDataType dtype) {
-    const Tensor g(shape, dtype), y(shape, dtype), mask = causal_mask(shape), out(shape, dtype);
-    const int64_t row = shape.back() * static_cast<int64_t>(aclDataTypeSize(dtype));
-    return {.prepare =
-                [=](uint64_t* size, aclOpExecutor** executor) {
-                    return aclnnScaledMaskedSoftmaxBackwardGetWorkspaceSize(g, y, mask, kScale, false, out, size,
-                                                                            executor);
-                },
-            .launch = aclnnScaledMaskedSoftmaxBackward,
-            .limit = stream_limit(out.bytes() / row, row, {{g.data(), row}, {y.data(), row}}, {{out.data(), row}})};
-}
+constexpr BenchCase kBench[] = {
+    {"1024 tokens", "B=4 H=32 S=1024 N=1024 mask=[4,1,1024,1024] scale=0.125"},
+    {"2048 tokens, one of eight parts", "B=4 H=4 S=2048 N=2048 mask=[4,1,2048,2048] scale=0.125"},
+    {"4096 tokens, one of eight parts", "B=1 H=4 S=4096 N=4096 mask=[1,1,4096,4096] scale=0.125"},
+    {"512 tokens", "B=16 H=6 S=512 N=512 mask=[16,1,512,512] scale=0.125"}};
+constexpr char kTiny[] = "B=1 H=2 S=4 N=16 mask=[1,1,4,16]";
+constexpr Target kForwardTargets[] = {{"bf16", 0.70}, {"f16", 0.70}, {"f32", 0.85}};
+constexpr Target kBackwardTargets[] = {{"bf16", 0.80}, {"f16", 0.80}, {"f32", 0.90}};
 
 }  // namespace
 
-void bench_scaled_masked_softmax(Bench& bench) {
-    const struct {
-        const char* name;
-        Trial (*make)(const Shape& shape, aclDataType dtype);
-        double target, target_f32;
-    } operators[] = {{"ScaledMaskedSoftmax", forward, 0.70, 0.85},
-                     {"ScaledMaskedSoftmaxBackward", backward, 0.80, 0.90}};
-    for (const auto& op : operators) {
-        for (const Shape& shape : kShapes)
-            for (const aclDataType dtype : kDTypes)
-                bench.add({op.name, shape, dtype, dtype == ACL_FLOAT ? op.target_f32 : op.target,
-                           [=] { return op.make(shape, dtype); }});
-        bench.add_tiny({op.name, kTiny, ACL_BF16, kTinyMicroseconds, [=] { return op.make(kTiny, ACL_BF16); }});
-    }
-}
+// The mask is not counted: every head but the first finds it in the cache.
+constexpr Trials kForwardTrials = {.sweep = kSweep,
+                                   .bench = kBench,
+                                   .tiny = kTiny,
+                                   .limit = {.reads = "x", .writes = "y", .strip = "size(x)", .flops = "6*size(x)"},
+                                   .targets = kForwardTargets};
+constexpr Trials kBackwardTrials = {
+    .sweep = kSweep,
+    .bench = kBench,
+    .tiny = kTiny,
+    .limit = {.reads = "gradOutput y", .writes = "out", .strip = "size(y)", .flops = "5*size(y)"},
+    .targets = kBackwardTargets};
 
-}  // namespace gradus::bench
+}  // namespace gradus::scaled_masked_softmax

@@ -2,6 +2,7 @@
 #include "aclnnop/aclnn_swi_glu.h"
 #include "aclnnop/aclnn_swi_glu_grad.h"
 #include "ops/families.h"
+#include "ops/swi_glu/bench.h"
 #include "ops/swi_glu/plan.h"
 
 namespace gradus {
@@ -12,16 +13,16 @@ constexpr char kDims[] = "-rank to rank - 1";
 constexpr Products kProducts = {.a2 = true, .inference = true};
 
 constexpr Argument kForwardArguments[] = {
-    input("x", kFloats, "...,2*N,...", kLimits),
+    input("x", kFloats, "...,2*N,...", "randn", kLimits),
     attribute("dim", GRADUS_INT, kDims, Value(int64_t{-1})),
-    output("out", kFloats, "...,N,...", kLimits),
+    output("out", kFloats, "...,N,...", Promise::elementwise, kLimits),
 };
 
 constexpr Argument kGradArguments[] = {
-    input("yGrad", kFloats, "...,N,...", kLimits),
-    input("x", kFloats, "...,2*N,...", kLimits),
+    input("yGrad", kFloats, "...,N,...", "randn", kLimits),
+    input("x", kFloats, "...,2*N,...", "randn", kLimits),
     attribute("dim", GRADUS_INT, kDims, Value(int64_t{-1})),
-    output("out", kFloats, "...,2*N,...", kLimits, {"x"}),
+    output("out", kFloats, "...,2*N,...", Promise::elementwise, kLimits, {"x"}),
 };
 
 constexpr Operator kOperators[] = {
@@ -34,7 +35,8 @@ constexpr Operator kOperators[] = {
      .takes_labels = true,
      .arguments = kForwardArguments,
      .check = swi_glu::check_forward,
-     .plan = swi_glu::plan_forward},
+     .plan = swi_glu::plan_forward,
+     .trials = &swi_glu::kForwardTrials},
     {.name = "SwiGluGrad",
      .function = "aclnnSwiGluGrad",
      .family = "swi_glu",
@@ -44,7 +46,8 @@ constexpr Operator kOperators[] = {
      .takes_labels = true,
      .arguments = kGradArguments,
      .check = swi_glu::check_grad,
-     .plan = swi_glu::plan_grad},
+     .plan = swi_glu::plan_grad,
+     .trials = &swi_glu::kGradTrials},
 };
 constexpr const Operator &kSwiGlu = kOperators[0], &kSwiGluGrad = kOperators[1];
 

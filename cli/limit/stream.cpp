@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+#include "cli/limit/limit.h"
+#include "cli/limit/measure.h"
+#include "cli/limit/team.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+// Loads as wide as the CPU has them; the plain function is the fallback.
+#define GRADUS_WIDE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define GRADUS_WIDE
+#endif
+
+namespace gradus::bench {
+namespace {
+
+constexpr size_t kMostStrips = 8;
+constexpr int64_t kLine = 64, kFine = 4 * kLine;
+constexpr int64_t kBlockBytes = 64 << 10;  // of one strip; what a thread takes at a time
+constexpr int64_t kStage = 4096;           // of one strip; stays in L1 with all the others
+
+typedef uint64_t Line __attribute__((vector_size(64)));
+
+// How the strips are walked. Which way is fastest depends on the CPU, its caches and the number of strips.
+struct Way {
+    int64_t step;     // bytes of one strip before the next has its turn
+    bool past_cache;  // non-temporal writes
+};
+#if defined(__x86_64__)
+constexpr Way kWays[] = {{kFine, false}, {kStage, false}, {kFine, true}, {kStage, true}};
+#else
+constexpr Way kWays[] = {{kFine, false}, {kStage, false}};
+#endif
+
+struct Pointers {
+    std::array<std::byte*, kMostStrips> read{}, write{};
+};
+
+template <bool kPastCache>
+__attribute__((always_inline)) inline void store_line(std::byte* to, const Line& line) {
+#if defined(__x86_64__)
+    if constexpr (kPastCache) {
+        for (int i = 0; i < 4; ++i) {
+            __m128i part;
+            std::memcpy(&part, reinterpret_cast<const std::byte*>(&line) + 16 * i, 16);
+            _mm_stream_si128(reinterpret_cast<__m128i*>(to + 16 * i), part);
+        }
+        return;
+    }
+#endif
+    std::memcpy(to, &line, sizeof line);
+}
+
+// One block of every strip, in whole lines: their sum without carries is written wherever there is something to write.
+template <bool kPastCache>
+__attribute__((always_inline)) inline uint64_t move(const Pointers& p, size_t reads, size_t writes, int64_t bytes,
+                                                    int64_t step) {
+    alignas(kLine) Line stage[kStage / kLine] = {};
+    Line sum{};
+    for (int64_t at = 0; at + kLine <= bytes; at += step) {
+        const int64_t lines = std::min(step, bytes - at) / kLine;
+        for (size_t r = 0; r < reads; ++r) {
+            for (int64_t i = 0; i < lines; ++i) {
+                Line line;
+                std::memcpy(&line, p.read[r] + at + i * kLine, sizeof line);
+                stage[i] = r == 0 ? line : stage[i] ^ line;
+            }
+        }
+        for (size_t w = 0; w < writes; ++w)
+            for (int64_t i = 0; i < lines; ++i) store_line<kPastCache>(p.write[w] + at + i * kLine, stage[i]);
+        sum ^= stage[0];
+    }
+    return sum[0];
+}
+
+GRADUS_WIDE uint64_t move_through(const Pointers& p, size_t reads, size_t writes, int64_t bytes, int64_t step) {
+    return move<false>(p, reads, writes, bytes, step);
+}
+GRADUS_WIDE uint64_t move_past(const Pointers& p, size_t reads, size_t writes, int64_t bytes, int64_t step) {
+    return move<true>(p, reads, writes, bytes, step);
+}
+
+struct Stream {
+    int64_t bytes;  // of a strip
+    std::vector<std::byte*> reads, writes;
+
+    // What is read goes into the result, or the compiler would see that nobody wants it.
+    uint64_t move_block(int64_t block, const Way& way) const {
+        Pointers p;
+        int64_t lost = 0;
+        const int64_t begin = block * kBlockBytes;
+        for (size_t r = 0; r < reads.size(); ++r) p.read[r] = reads[r] + begin;
+        for (size_t w = 0; w < writes.size(); ++w) {
+            p.write[w] = writes[w] + begin;
+            // Past the cache only whole lines are fast: begin at the first one.
+            const auto shift = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(p.write[w]) % kLine);
+            if (way.past_cache) p.write[w] += shift;
+            if (way.past_cache) lost = std::max(lost, shift);
+        }
+        const int64_t length = std::min(kBlockBytes, bytes - begin) - lost;
+        const uint64_t sum =
+            (way.past_cache ? move_past : move_through)(p, reads.size(), writes.size(), length, way.step);
+#if defined(__x86_64__)
+        if (way.past_cache) _mm_sfence();
+#endif
+        return sum;
+    }
+
+    double run(const Way& way) const {
+        const double start = now();
+        team().run((bytes + kBlockBytes - 1) / kBlockBytes, [&](int64_t block) { return move_block(block, way); });
+        return now() - start;
+    }
+
+    Way fastest_way() const {
+        constexpr size_t kCount = std::size(kWays);
+        std::array<double, kCount> least;
+        least.fill(std::numeric_limits<double>::infinity());
+        for (int round = 0; round < 4; ++round)
+            for (size_t i = 0; i < kCount; ++i) least[i] = std::min(least[i], run(kWays[i]));
+        return kWays[std::ranges::min_element(least) - least.begin()];
+    }
+};
+
+}  // namespace
+
+Limit stream_limit(int64_t bytes, const std::vector<std::byte*>& reads, const std::vector<std::byte*>& writes) {
+    if (reads.size() > kMostStrips || writes.size() > kMostStrips)
+        throw std::logic_error("stream_limit: too many strips");
+    const Stream stream{bytes, reads, writes};
+    const Way way = stream.fastest_way();
+    return {.seconds = [=] { return stream.run(way); },
+            .work = static_cast<double>(bytes) * static_cast<double>(reads.size() + writes.size()),
+            .kind = "stream, " + std::to_string(reads.size()) + " read, " + std::to_string(writes.size()) + " written" +
+                    (way.past_cache ? ", past the cache" : "")};
+}
+
+}  // namespace gradus::bench
