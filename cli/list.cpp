@@ -40,8 +40,8 @@ void add_list(CLI::App& app, Session& session) {
     CLI::App* command = app.add_subcommand("list", "the operators, a line each");
     const auto names = std::make_shared<bool>(false);
     const auto of = std::make_shared<std::string>();
-    command->add_flag("--names", *names, "only the names, for scripts");
-    command->add_option("OP", *of, "with --names: its arguments instead");
+    CLI::Option* only = command->add_flag("--names", *names, "only the names, for scripts");
+    command->add_option("OP", *of, "with --names: its arguments instead")->needs(only);
     command->footer(
         "Examples:\n"
         "  gradus list\n"

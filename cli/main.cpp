@@ -77,7 +77,6 @@ int run_main(int argc, char** argv) {
     CLI::App app("Runs, judges and measures CANN's LLM-training gradient operators on this CPU.", "gradus");
     Session session;
     app.require_subcommand(0, 1);
-    app.footer(kFooter);
     app.set_version_flag("--version", [] { return fmt::format("gradus {}", gradusVersion()); });
     app.get_formatter()->column_width(34);
     add_list(app, session);
@@ -87,6 +86,7 @@ int run_main(int argc, char** argv) {
     add_diff(app, session);
     add_bench(app, session);
     add_info(app, session);
+    app.footer(kFooter);  // now: a command inherits what is there when it is added
     for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
         command->add_flag("--json", session.json, "the result as JSON on stdout");
 
