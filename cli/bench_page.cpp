@@ -134,7 +134,8 @@ std::string draw_roofs(const Plot& plot, const Roofs& roofs) {
     const char* style = "stroke='var(--accent)' stroke-width='2'";
     const double memory = roofs.memory.peak, ridge = roofs.highest() / memory, entry = plot.entry(memory);
     std::string svg = segment(plot.x(entry), plot.y(entry * memory), plot.x(ridge), plot.y(ridge * memory), style);
-    svg += label(plot.x(ridge / 8) - 8, plot.y(ridge / 8 * memory) - 8, "text-anchor='end' style='fill:var(--accent)'",
+    // Right of the slope's upper end: to its left there may be no room.
+    svg += label(plot.x(ridge / 2) + 14, plot.y(ridge / 2 * memory) + 8, "style='fill:var(--accent)'",
                  fmt::format("{:.1f} GB/s, {}", memory * 1e-9, roofs.memory.name));
     for (const Roof& roof : roofs.compute) {
         const double at = plot.y(roof.peak);
