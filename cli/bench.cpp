@@ -91,30 +91,43 @@ Call call_of(const BenchRun& run) {
     return make_call(*run.op, words);
 }
 
-// A tensor of wider elements beside narrow ones is several strips of those.
+// The strips of the operator's own tensors, row by row where the limit says what a row is. A tensor of wider elements
+// beside narrow ones is several strips of those.
 bench::Limit stream_of(const Call& call) {
     const nlohmann::json& limit = call.op->limit;
-    const double elements = evaluate(limit.at("strip"), call.sizes, call.tensors);
-    const auto size_of = [](const Tensor& t) { return t.count() == 0 ? 1 : t.bytes() / t.count(); };
+    const auto number = [&](const char* key) {
+        return static_cast<int64_t>(evaluate(limit.at(key), call.sizes, call.tensors));
+    };
+    const int64_t strip = number("strip");
+    const auto size_of = [](const Tensor& t) { return static_cast<int64_t>(aclDataTypeSize(t.dtype())); };
     int64_t narrow = 8;
+    std::map<std::string, int64_t> count, taken;  // strips of a tensor
     for (const char* side : {"reads", "writes"})
         for (const std::string name : limit.at(side)) narrow = std::min(narrow, size_of(call.tensors.at(name)));
-    const auto bytes = static_cast<int64_t>(elements) * narrow;
-    std::map<std::string, int64_t> taken;  // bytes of a tensor
-    const auto strips = [&](const char* side) {
-        std::vector<std::byte*> all;
+    // Rows of a few lines are no pattern of their own.
+    constexpr int64_t kLeastRow = 1024;
+    const bool by_rows = limit.contains("row") && number("row") * narrow >= kLeastRow;
+    const int64_t row = by_rows ? number("row") : strip, rows = strip / row;
+    for (const char* side : {"reads", "writes"})
         for (const std::string name : limit.at(side)) {
             const Tensor& tensor = call.tensors.at(name);
-            for (int64_t i = 0; i < size_of(tensor) / narrow; ++i, taken[name] += bytes)
-                all.push_back(tensor.data() + taken[name]);
-            if (taken[name] > tensor.bytes())
+            count[name] += size_of(tensor) / narrow;
+            if (count[name] * rows * row * narrow > tensor.bytes())
                 throw Failure(kEnvironment,
-                              fmt::format("{}: the limit's strips do not fit into {}", call.op->name, name));
+                              fmt::format("{}: the limit's strips are too long for {}", call.op->name, name));
+        }
+    const int64_t bytes = row * narrow;
+    const auto strips = [&](const char* side) {
+        std::vector<bench::Strip> all;
+        for (const std::string name : limit.at(side)) {
+            const Tensor& tensor = call.tensors.at(name);
+            for (int64_t i = 0; i < size_of(tensor) / narrow; ++i)
+                all.push_back({tensor.data() + taken[name]++ * bytes, count[name] * bytes});
         }
         return all;
     };
-    const std::vector<std::byte*> reads = strips("reads"), writes = strips("writes");
-    return bench::stream_limit(bytes, reads, writes);
+    const std::vector<bench::Strip> reads = strips("reads"), writes = strips("writes");
+    return bench::stream_limit(rows, bytes, reads, writes);
 }
 
 bench::Limit limit_of(const Call& call, double flops) {

@@ -68,7 +68,8 @@ Roofs roofs_of(const std::vector<BenchResult>& results) {
     }
     if (roofs.memory.peak == 0) {
         std::vector<std::byte> from(64 << 20, std::byte{1}), to(from.size());
-        const bench::Limit copy = bench::stream_limit(static_cast<int64_t>(from.size()), {from.data()}, {to.data()});
+        const bench::Limit copy =
+            bench::stream_limit(1, static_cast<int64_t>(from.size()), {{from.data(), 0}}, {{to.data(), 0}});
         roofs.memory = {copy.kind, copy.work / least(copy)};
     }
     if (roofs.compute.empty()) {

@@ -56,7 +56,7 @@ __attribute__((always_inline)) inline void store_line(std::byte* to, const Line&
     std::memcpy(to, &line, sizeof line);
 }
 
-// One block of every strip, in whole lines: their sum without carries is written wherever there is something to write.
+// One row of every strip, in whole lines: their sum without carries is written wherever there is something to write.
 template <bool kPastCache>
 __attribute__((always_inline)) inline uint64_t move(const Pointers& p, size_t reads, size_t writes, int64_t bytes,
                                                     int64_t step) {
@@ -86,34 +86,36 @@ GRADUS_WIDE uint64_t move_past(const Pointers& p, size_t reads, size_t writes, i
 }
 
 struct Stream {
-    int64_t bytes;  // of a strip
-    std::vector<std::byte*> reads, writes;
+    int64_t rows, bytes, total, rows_per_block;
+    std::vector<Strip> reads, writes;
 
-    // What is read goes into the result, or the compiler would see that nobody wants it.
-    uint64_t move_block(int64_t block, const Way& way) const {
+    // What is read of the rows goes into the result, or the compiler would see that nobody wants it.
+    uint64_t move_row(int64_t row, const Way& way) const {
         Pointers p;
         int64_t lost = 0;
-        const int64_t begin = block * kBlockBytes;
-        for (size_t r = 0; r < reads.size(); ++r) p.read[r] = reads[r] + begin;
+        for (size_t r = 0; r < reads.size(); ++r) p.read[r] = reads[r].data + row * reads[r].pitch;
         for (size_t w = 0; w < writes.size(); ++w) {
-            p.write[w] = writes[w] + begin;
+            p.write[w] = writes[w].data + row * writes[w].pitch;
             // Past the cache only whole lines are fast: begin at the first one.
             const auto shift = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(p.write[w]) % kLine);
             if (way.past_cache) p.write[w] += shift;
             if (way.past_cache) lost = std::max(lost, shift);
         }
-        const int64_t length = std::min(kBlockBytes, bytes - begin) - lost;
-        const uint64_t sum =
-            (way.past_cache ? move_past : move_through)(p, reads.size(), writes.size(), length, way.step);
-#if defined(__x86_64__)
-        if (way.past_cache) _mm_sfence();
-#endif
-        return sum;
+        const int64_t length = std::min(bytes, total - row * bytes) - lost;
+        return (way.past_cache ? move_past : move_through)(p, reads.size(), writes.size(), length, way.step);
     }
 
     double run(const Way& way) const {
         const double start = now();
-        team().run((bytes + kBlockBytes - 1) / kBlockBytes, [&](int64_t block) { return move_block(block, way); });
+        team().run((rows + rows_per_block - 1) / rows_per_block, [&](int64_t block) {
+            uint64_t sum = 0;
+            const int64_t end = std::min(rows, (block + 1) * rows_per_block);
+            for (int64_t row = block * rows_per_block; row < end; ++row) sum ^= move_row(row, way);
+#if defined(__x86_64__)
+            if (way.past_cache) _mm_sfence();
+#endif
+            return sum;
+        });
         return now() - start;
     }
 
@@ -129,13 +131,21 @@ struct Stream {
 
 }  // namespace
 
-Limit stream_limit(int64_t bytes, const std::vector<std::byte*>& reads, const std::vector<std::byte*>& writes) {
+Limit stream_limit(int64_t rows, int64_t bytes, const std::vector<Strip>& reads, const std::vector<Strip>& writes) {
     if (reads.size() > kMostStrips || writes.size() > kMostStrips)
         throw std::logic_error("stream_limit: too many strips");
-    const Stream stream{bytes, reads, writes};
+    Stream stream{rows, bytes, rows * bytes, 1, reads, writes};
+    const auto dense = [=](const Strip& strip) { return rows == 1 || strip.pitch == bytes; };
+    if (std::ranges::all_of(reads, dense) && std::ranges::all_of(writes, dense)) {  // one long row: cut it anew
+        stream.bytes = std::min(stream.total, kBlockBytes);
+        stream.rows = (stream.total + stream.bytes - 1) / stream.bytes;
+        for (Strip& strip : stream.reads) strip.pitch = stream.bytes;
+        for (Strip& strip : stream.writes) strip.pitch = stream.bytes;
+    }
+    stream.rows_per_block = std::max<int64_t>(1, kBlockBytes / stream.bytes);
     const Way way = stream.fastest_way();
     return {.seconds = [=] { return stream.run(way); },
-            .work = static_cast<double>(bytes) * static_cast<double>(reads.size() + writes.size()),
+            .work = static_cast<double>(rows * bytes) * static_cast<double>(reads.size() + writes.size()),
             .kind = "stream, " + std::to_string(reads.size()) + " read, " + std::to_string(writes.size()) + " written" +
                     (way.past_cache ? ", past the cache" : "")};
 }

@@ -33,6 +33,7 @@ struct Limit {
     const char* reads = "";   // input tensors, once for every strip in them that is read side by side
     const char* writes = "";  // outputs likewise
     const char* strip = "";   // elements of one strip
+    const char* row = "";     // ... that lie together; between them lie those of the tensor's other strips
     const char* flops = "";   // operations of the formula; exp, a division and a comparison are one each
 };
 

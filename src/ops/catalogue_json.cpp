@@ -105,6 +105,7 @@ std::string limit_json(const Limit& limit) {
         .add("reads", words_json(limit.reads))
         .add("writes", words_json(limit.writes))
         .text("strip", limit.strip)
+        .text("row", limit.row)
         .text("flops", limit.flops)
         .json();
 }

@@ -16,18 +16,18 @@ constexpr Target kTargets[] = {{"bf16", 0.80}, {"f16", 0.80}, {"f32", 0.90}};
 
 }  // namespace
 
-// x, and whatever has its shape, is two strips: its halves.
+// x, and whatever has its shape, is two strips: the halves of its rows.
 constexpr Trials kForwardTrials = {
     .sweep = kSweep,
     .bench = kBench,
     .tiny = kTiny,
-    .limit = {.reads = "x x", .writes = "out", .strip = "size(x)/2", .flops = "5*size(out)"},
+    .limit = {.reads = "x x", .writes = "out", .strip = "size(x)/2", .row = "N", .flops = "5*size(out)"},
     .targets = kTargets};
 constexpr Trials kGradTrials = {
     .sweep = kSweep,
     .bench = kBench,
     .tiny = kTiny,
-    .limit = {.reads = "yGrad x x", .writes = "out out", .strip = "size(x)/2", .flops = "11*size(yGrad)"},
+    .limit = {.reads = "yGrad x x", .writes = "out out", .strip = "size(x)/2", .row = "N", .flops = "11*size(yGrad)"},
     .targets = kTargets};
 
 }  // namespace gradus::swi_glu
