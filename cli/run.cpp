@@ -21,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 struct Wanted {
-    std::string op, precision, limits, threads, isa, directory;
+    std::string op, precision, limits, threads, isa, directory, inputs;
     std::vector<std::string> words;
     int repeat = 1;
 };
@@ -164,6 +164,13 @@ void make_directory(const std::string& path) {
         throw Failure(kEnvironment, fmt::format("{}: {}", path, std::strerror(errno)));
 }
 
+void write_inputs(const Call& call, const std::string& directory) {
+    make_directory(directory);
+    for (const Argument& argument : call.op->arguments)
+        if (argument.direction == Argument::input && call.tensors.count(argument.name) != 0)
+            write_tensor(directory + "/" + argument.name + ".npy", call.tensors.at(argument.name));
+}
+
 void run_command(const Wanted& wanted, Session& session) {
     std::vector<std::unique_ptr<ScopedOption>> options;
     const auto set = [&options](const char* name, const std::string& value) {
@@ -175,6 +182,7 @@ void run_command(const Wanted& wanted, Session& session) {
     const Call call = make_call(find_operator(wanted.op), wanted.words);
     const auto files = destinations(wanted, call);
     if (!wanted.directory.empty()) make_directory(wanted.directory);
+    if (!wanted.inputs.empty()) write_inputs(call, wanted.inputs);
     set("precision", wanted.precision);  // after the inputs, which are the same for both
     const Ran ran = run(call, wanted.repeat);
     for (const auto& [name, file] : files) write_tensor(file, call.tensors.at(name));
@@ -199,6 +207,7 @@ std::string footer() {
            "  gradus run ExpSegsum self=x.npy out=y.npy\n"
            "  gradus run ScaledMaskedSoftmaxBackward gradOutput=dy.npy y=y.npy mask=m.npy scale=0.125 -o results\n"
            "  gradus run SwiGlu x:bf16=bits.npy --precision golden --json\n"
+           "  gradus run NsaSelectedAttentionGrad dtype=bf16 --inputs case\n"
            "In zsh, brackets want quotes: 'x=randn[4,8]'.";
 }
 
@@ -210,6 +219,8 @@ void add_run(CLI::App& app, Session& session) {
     command->add_option("OP", wanted->op, "operator, as in `gradus list`")->required();
     command->add_option("ARGUMENTS", wanted->words, "name=value; see below");
     command->add_option("-o,--output", wanted->directory, "write every output as DIR/name.npy")->type_name("DIR");
+    command->add_option("--inputs", wanted->inputs, "write every input as DIR/name.npy, for another kernel to read")
+        ->type_name("DIR");
     command->add_option("--precision", wanted->precision, "fast or golden")->type_name("WORD");
     command->add_option("--repeat", wanted->repeat, "run N times and report the best")
         ->type_name("N")

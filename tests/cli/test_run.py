@@ -151,6 +151,17 @@ class Results(Case):
         for name in ("dqOut", "dkOut", "dvOut"):
             np.load(self.path(f"results/{name}.npy"), allow_pickle=False)
 
+    def test_inputs_for_another_kernel(self):
+        call = ["SwiGluGrad", "x=[4,6]:f16", "seed=2"]
+        self.gradus("run", *call, "--inputs", "case", "out=a.npy")
+        x, dy = (np.load(self.path(f"case/{name}.npy")).astype(np.float64) for name in ("x", "yGrad"))
+        a, b = x[:, :3], x[:, 3:]
+        s = 1 / (1 + np.exp(-a))
+        want = np.concatenate([dy * b * (s + s * (1 - s) * a), dy * a * s], axis=1)
+        np.testing.assert_allclose(np.load(self.path("a.npy")).astype(np.float64), want, rtol=2e-3, atol=1e-6)
+        self.gradus("run", "SwiGluGrad", "x=case/x.npy", "yGrad=case/yGrad.npy", "out=b.npy")
+        np.testing.assert_array_equal(np.load(self.path("a.npy")), np.load(self.path("b.npy")))
+
     def test_options(self):
         words = ["SwiGluGrad", "x=[64,256]:f32"]
         golden = self.json("run", *words, "--precision", "golden")
