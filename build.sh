@@ -4,7 +4,7 @@
 #   ./build.sh test                         build and run the tests
 #   ./build.sh bench [--peer] [operator…]   gradus bench: speed beside this machine's limit; --peer: beside PyTorch
 #   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
-#   ./build.sh check                        everything long: sanitizers, sweeps, valgrind, clang-format, clang-tidy
+#   ./build.sh check                        everything long: sanitizers, sweeps, pages, valgrind, clang-format, clang-tidy
 #   ./build.sh clean                        remove build/
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -92,6 +92,8 @@ check() {
     run_tests asan
     build tsan
     run_tests tsan
+    say "pages"
+    tests/cli/pages.sh build/release/cli/gradus build/pages
     say "valgrind"
     install_prefix build/prefix
     g++ -std=c++11 -g -Ibuild/prefix/include examples/swi_glu.cpp -Lbuild/prefix/lib64 \

@@ -128,7 +128,7 @@ std::string draw_heat_map(const HeatMap& map, const Shape& shape) {
         kWidth, static_cast<int>(kTop + height) + 58,
         fmt::format("Heat map of a tensor {}: errors in {} of {} cells", text(shape), touched, map.worst.size()));
     svg += label(kLeft, kTop - 8, "start", "columns (last dim) →  rows (the other dims) ↓");
-    svg += rect(kLeft, kTop, width, height, "line", "");
+    svg += "<g shape-rendering=\"crispEdges\">\n" + rect(kLeft, kTop, width, height, "line", "");
     for (int64_t r = 0; r < map.rows; ++r) {
         for (int64_t c = 0; c < map.columns;) {  // equal cells side by side are one rectangle
             const auto level = [&](int64_t column) {
@@ -143,7 +143,7 @@ std::string draw_heat_map(const HeatMap& map, const Shape& shape) {
             c = end;
         }
     }
-    svg += legend(kLeft, kTop + height + 16) + "</svg>";
+    svg += "</g>\n" + legend(kLeft, kTop + height + 16) + "</svg>";
     return svg;
 }
 

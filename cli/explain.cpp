@@ -12,7 +12,7 @@ namespace {
 
 // The tensor in another dtype, rounded to nearest or towards zero.
 Tensor converted(const Tensor& tensor, aclDataType dtype, bool truncate = false) {
-    const Tensor result(dtype, tensor.shape());
+    Tensor result(dtype, tensor.shape());
     const Grid grid = grid_of(dtype);
     for (int64_t i = 0; i < tensor.count(); ++i) {
         const double x = tensor.at(i);

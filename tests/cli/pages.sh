@@ -4,6 +4,7 @@
 set -euo pipefail
 gradus=${1:?usage: pages.sh <gradus> <directory>}
 mkdir -p "${2:?usage: pages.sh <gradus> <directory>}"
+gradus=$(realpath "$gradus")
 cd "$2"
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
     echo "no Chromium here: the pages were not looked at" >&2
@@ -50,8 +51,15 @@ page() {  # name, exit code: a page of diff
     "$gradus" diff --op SwiGluGrad "out=$1.npy" "${inputs[@]}" --html "$1.html" >/dev/null || code=$?
     [ "$code" -eq "$2" ] || { echo "$1: exit code $code, expected $2"; return 1; }
 }
-page golden 0 && look golden 'equal bit by bit' 0
-page fast 0 && look fast rounded 2
-page sign 1 && look sign 'has the opposite sign' 2
-page tail 1 && look tail 'is NaN where a number is expected' 2
-page truncated 1 && look truncated 'truncated to bf16' 2
+page golden 0
+look golden 'equal bit by bit' 0
+page fast 0
+look fast rounded 2
+page sign 1
+look sign 'has the opposite sign' 2
+page tail 1
+look tail 'is NaN where a number is expected' 2
+page truncated 1
+look truncated 'truncated to bf16' 2
+"$gradus" bench SwiGluGrad --quick --shape 1 --dtype bf16 --html bench.html >/dev/null
+look bench SwiGluGrad 1
