@@ -152,8 +152,8 @@ BenchResult measure_run(BenchRun run, bool quick) {
 TinyResult measure_tiny(const BenchRun& run, bool quick) {
     const Launch launch(call_of(run));
     launch.again();
-    std::vector<double> microseconds;
-    for (int i = 0; i < (quick ? 1000 : 5000); ++i) microseconds.push_back(launch.whole() * 1e6);
+    std::vector<double> microseconds(quick ? 1000 : 5000);
+    for (double& sample : microseconds) sample = launch.whole() * 1e6;
     return {run, bench::spread(std::move(microseconds))};
 }
 

@@ -113,12 +113,12 @@ class Plot {
         const char *grid = "stroke='var(--line)'", *middle = "text-anchor='middle'";
         const double bottom = kHeight - kBottom, right = kWidth - kRight;
         std::string svg;
-        for (double e = x_low_; e <= x_high_; ++e) {
+        for (int e = static_cast<int>(x_low_); e <= x_high_; ++e) {
             const double at = x(std::pow(10, e));
             svg += segment(at, kTop, at, bottom, grid);
             svg += label(at, bottom + 16, middle, fmt::format("{:g}", std::pow(10, e)));
         }
-        for (double e = y_low_; e <= y_high_; ++e) {
+        for (int e = static_cast<int>(y_low_); e <= y_high_; ++e) {
             const double at = y(std::pow(10, e));
             svg += segment(kLeft, at, right, at, grid);
             svg += label(kLeft - 6, at + 4, "text-anchor='end'", fmt::format("{:g}", std::pow(10, e - 9)));
