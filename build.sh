@@ -85,7 +85,7 @@ check() {
     git ls-files '*.h' '*.cpp' '*.c' | xargs clang-format --dry-run --Werror
     build release
     say "clang-tidy"
-    git ls-files 'src/*.cpp' | grep -vE '/test[^/]*\.cpp$|gemm/bench' \
+    git ls-files 'src/*.cpp' 'cli/*.cpp' | grep -vE '/test[^/]*\.cpp$|gemm/bench' \
         | xargs -P "$jobs" -n 4 clang-tidy --quiet -p build/release
     GRADUS_TEST_ROUNDS=20 GRADUS_TEST_SEED=$RANDOM GRADUS_TEST_LONG=1 run_tests release
     build asan

@@ -1,7 +1,7 @@
 import torch
 import torch.nn.functional as F
 
-from .case import Case, Operator, random, targets
+from .case import Case, Operator, random, some_rows, targets
 
 LM_HEAD_SHAPES = [(1024, 16032, 4096), (512, 151936, 896), (1024, 50257, 768), (1024, 32000, 2304)]  # BT, V, H
 

@@ -1,7 +1,7 @@
 import torch
 import torch.nn.functional as F
 
-from .case import Case, Operator, random, targets
+from .case import Case, Operator, random, some_rows, targets
 
 # T, N1, N2, D, Dv, size, count
 NSA_SHAPES = [(4096, 16, 1, 192, 128, 64, 16), (2048, 64, 4, 192, 128, 64, 16), (4096, 32, 8, 128, 128, 64, 16)]

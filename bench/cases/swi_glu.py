@@ -1,7 +1,7 @@
 import torch
 import torch.nn.functional as F
 
-from .case import Case, Operator, random, targets
+from .case import Case, Operator, random, some_rows, targets
 
 SWI_GLU_SHAPES = [(4096, 1, 22016), (4096, 1, 7168), (8192, 1, 7808), (2048, 28672)]
 
@@ -9,10 +9,6 @@ SWI_GLU_SHAPES = [(4096, 1, 22016), (4096, 1, 7168), (8192, 1, 7808), (2048, 286
 def halves(x):
     n = x.shape[-1] // 2
     return x[..., :n], x[..., n:]
-
-
-def some_rows(x):
-    return x[:: max(1, x.shape[0] // 64)]
 
 
 def silu_times(x):
