@@ -219,9 +219,7 @@ void bench(const Options& options, const Session& session) {
 void add_bench(CLI::App& app, Session& session) {
     CLI::App* command = app.add_subcommand("bench", "speed beside the limit of this machine");
     auto options = std::make_shared<Options>();
-    command
-        ->add_option("words", options->words, "operators, or one and its arguments as for gradus run; all unless given")
-        ->type_name("[OPERATOR...] [NAME=VALUE...]");
+    add_selection(*command, options->words);
     command->add_flag("--quick", options->quick, "few rounds");
     command->add_option("--dtype", options->dtypes, "bf16, f16 or f32, with commas between; all unless given")
         ->delimiter(',')

@@ -186,7 +186,7 @@ std::string worst_text(const Tally& t) {
 
 void print(const std::vector<Tally>& tallies, const std::vector<std::string>& isas, double seconds) {
     std::vector<std::vector<std::string>> rows = {
-        {"operator", "runs", "verdict", "equal, rounded, accepted", "largest error"}};
+        {"operator", "runs", "verdict", "equal, rounded, accepted", "largest error (rms)"}};
     int64_t runs = 0, faulty = 0;
     for (const Tally& t : tallies) {
         runs += t.runs, faulty += t.pass() ? 0 : 1;
@@ -253,9 +253,7 @@ void check(const Options& options, Session& session) {
 void add_check(CLI::App& app, Session& session) {
     CLI::App* command = app.add_subcommand("check", "fast against golden on this machine");
     auto options = std::make_shared<Options>();
-    command
-        ->add_option("words", options->words, "operators, or one and its arguments as for gradus run; all unless given")
-        ->type_name("[OPERATOR...] [NAME=VALUE...]");
+    add_selection(*command, options->words);
     command->add_flag("--quick", options->quick, "the best instruction set and all threads only");
     command->add_option("--isa", options->isas, "instruction sets, with commas between; all of this CPU unless given")
         ->delimiter(',')

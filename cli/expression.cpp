@@ -7,14 +7,15 @@
 
 #include "cli/expression.h"
 #include "cli/failure.h"
+#include "cli/scanner.h"
 
 namespace gradus::cli {
 namespace {
 
-class Evaluator {
+class Evaluator : Scanner {
   public:
     Evaluator(const std::string& text, const Sizes& sizes, const std::map<std::string, Tensor>& tensors)
-        : text_(text), sizes_(sizes), tensors_(tensors) {}
+        : Scanner(text), sizes_(sizes), tensors_(tensors) {}
 
     double value() {
         const double result = sum();
@@ -25,15 +26,6 @@ class Evaluator {
   private:
     [[noreturn]] void fail(const std::string& why) const { throw Failure(kUsage, fmt::format("'{}': {}", text_, why)); }
 
-    char peek() {
-        while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
-        return at_ < text_.size() ? text_[at_] : '\0';
-    }
-    bool take(char c) {
-        if (peek() != c) return false;
-        ++at_;
-        return true;
-    }
     void expect(char c) {
         if (!take(c)) fail(fmt::format("'{}' is missing", c));
     }
@@ -131,10 +123,8 @@ class Evaluator {
         fail(fmt::format("{}() is not known; ceil, floor, sqrt, log2, min, max and size are", name));
     }
 
-    const std::string& text_;
     const Sizes& sizes_;
     const std::map<std::string, Tensor>& tensors_;
-    size_t at_ = 0;
     int depth_ = 0;
 };
 

@@ -2,14 +2,13 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
-
 #include "cli/failure.h"
+#include "cli/limit/measure.h"
 
 namespace gradus::cli {
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+using bench::now;
 
 // A refusal of the arguments is the user's, one of the product is nobody's fault, the rest is the machine's.
 void expect_accepted(aclnnStatus status) {

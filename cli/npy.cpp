@@ -6,14 +6,15 @@
 #include <charconv>
 
 #include "cli/failure.h"
+#include "cli/scanner.h"
 
 namespace gradus::cli {
 namespace {
 
 // As much of Python as such a header needs: strings, True, False, tuples of numbers.
-class Reader {
+class Reader : Scanner {
   public:
-    explicit Reader(const std::string& text) : text_(text) {}
+    explicit Reader(const std::string& text) : Scanner(text) {}
 
     NpyHeader dictionary() {
         NpyHeader header;
@@ -51,15 +52,6 @@ class Reader {
         return text.size() > 40 ? text.substr(0, 40) + "..." : text;
     }
 
-    char peek() {
-        while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
-        return at_ < text_.size() ? text_[at_] : '\0';
-    }
-    bool take(char c) {
-        if (peek() != c) return false;
-        ++at_;
-        return true;
-    }
     void expect(char c) {
         if (!take(c)) fail(fmt::format("expected '{}' at byte {}", c, at_));
     }
@@ -103,9 +95,6 @@ class Reader {
         }
         return shape;
     }
-
-    const std::string& text_;
-    size_t at_ = 0;
 };
 
 struct Described {

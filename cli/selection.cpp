@@ -17,6 +17,11 @@ std::string lower(std::string text) {
 
 }  // namespace
 
+void add_selection(CLI::App& command, std::vector<std::string>& words) {
+    command.add_option("words", words, "operators, or one and its arguments as for gradus run; all unless given")
+        ->type_name("[OPERATOR...] [NAME=VALUE...]");
+}
+
 Words split_selection(const std::vector<std::string>& words) {
     Words found;
     const auto add = [&found](const Operator& op) {

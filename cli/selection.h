@@ -1,9 +1,14 @@
 // Operators and arguments out of a command line of both, for the commands that try many.
 #pragma once
 
+#include <CLI/CLI.hpp>
+
 #include "cli/catalogue.h"
 
 namespace gradus::cli {
+
+// The positional words of such a command.
+void add_selection(CLI::App& command, std::vector<std::string>& words);
 
 struct Words {
     std::vector<const Operator*> operators;  // all unless named

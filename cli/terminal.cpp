@@ -4,13 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
+
+#include "cli/limit/measure.h"
 
 namespace gradus::cli {
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+using bench::now;
 
 // Code points of UTF-8: every byte that does not continue one.
 size_t width(const std::string& text) {
