@@ -32,6 +32,16 @@ std::vector<std::string> instruction_sets();  // of this CPU, in the words of ma
 aclrtStream stream();
 std::string take_message();
 
+// A tensor that has a shape and no memory: phase one asks for no more.
+struct Bare {
+    Bare(aclDataType t, const Shape& s)
+        : tensor(aclCreateTensor(s.data(), s.size(), t, nullptr, 0, ACL_FORMAT_ND, s.data(), s.size(), nullptr)) {}
+    ~Bare() { aclDestroyTensor(tensor); }
+    Bare(const Bare&) = delete;
+    Bare& operator=(const Bare&) = delete;
+    aclTensor* tensor;
+};
+
 // Memory that ends (or begins) at a page nobody may touch. Not a device allocation: needs limits off.
 class GuardedPages {
   public:

@@ -265,16 +265,6 @@ TEST(FusedLinearCrossEntropy, Executors) {
     });
 }
 
-// A tensor that has a shape and no memory: phase one asks for no more.
-struct Bare {
-    Bare(aclDataType t, const Shape& s)
-        : tensor(aclCreateTensor(s.data(), s.size(), t, nullptr, 0, ACL_FORMAT_ND, s.data(), s.size(), nullptr)) {}
-    ~Bare() { aclDestroyTensor(tensor); }
-    Bare(const Bare&) = delete;
-    Bare& operator=(const Bare&) = delete;
-    aclTensor* tensor;
-};
-
 // Nothing of size BT·V: less than 64 MiB beyond BT·H + V·H floats, at real sizes and at extreme ones, on every path.
 TEST(FusedLinearCrossEntropy, Workspace) {
     stream();

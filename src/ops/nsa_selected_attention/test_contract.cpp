@@ -254,16 +254,6 @@ TEST(NsaSelectedAttentionGrad, WarnsOnceWhenProbabilitiesDoNotAddUp) {
     EXPECT_EQ(lines(2), "");
 }
 
-// A tensor that has a shape and no memory: phase one asks for no more.
-struct Bare {
-    Bare(aclDataType t, const Shape& s)
-        : tensor(aclCreateTensor(s.data(), s.size(), t, nullptr, 0, ACL_FORMAT_ND, s.data(), s.size(), nullptr)) {}
-    ~Bare() { aclDestroyTensor(tensor); }
-    Bare(const Bare&) = delete;
-    Bare& operator=(const Bare&) = delete;
-    aclTensor* tensor;
-};
-
 // Both C functions, in their own orders; and a workspace of keys and rows, not of keys times rows.
 TEST(NsaSelectedAttention, Workspace) {
     stream();
