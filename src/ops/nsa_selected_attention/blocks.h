@@ -68,11 +68,12 @@ struct Extent {
         for (size_t b = 0; b < query_ends.size(); ++b) {
             next.query_end = query_ends[b], next.key_end = key_ends[b];
             batches.push_back(next);
-            blocks += (next.key_end - next.key_begin + size - 1) / size;
+            blocks += blocks_of(next);
             next = {next.query_end, 0, next.key_end, 0, blocks};
         }
     }
 
+    int64_t blocks_of(const Batch& batch) const { return (batch.key_end - batch.key_begin + size - 1) / size; }
     const Batch& batch_of_row(int64_t row) const {
         return *std::upper_bound(batches.begin(), batches.end(), row,
                                  [](int64_t r, const Batch& b) { return r < b.query_end; });

@@ -95,8 +95,12 @@ void run_fast(const GradPlan& plan, std::byte* const* address, std::byte* worksp
                                  if (worst > kFarFromOne) far.store(true, std::memory_order_relaxed);
                              }
                          });
-            parallel_for(e.blocks, plan.slots, [&](int64_t block, int slot) {
-                KeyGradient(plan, address, workspace, head, slot, stage.begin).run(block, stage.end);
+            // nobody else's blocks: with many batches, stages times all blocks would be rows times keys
+            const int64_t first = e.batch_of_row(stage.begin).first_block;
+            const Batch& last = e.batch_of_row(stage.end - 1);
+            const int64_t end = last.first_block + e.blocks_of(last);
+            parallel_for(end - first, plan.slots, [&](int64_t block, int slot) {
+                KeyGradient(plan, address, workspace, head, slot, stage.begin).run(first + block, stage.end);
             });
         }
         parallel_for(e.blocks, plan.slots,
