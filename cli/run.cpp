@@ -27,7 +27,7 @@ struct Wanted {
 };
 
 struct Summary {
-    double low = INFINITY, high = -INFINITY, mean = 0;
+    double low = std::numeric_limits<double>::infinity(), high = -low, mean = 0;
     int64_t nans = 0, infinities = 0;
 };
 
