@@ -35,7 +35,7 @@ Status set_address(Executor& executor, Count count, size_t index, const aclTenso
     if (!executor.slots[i].tensor) return invalid("index", uint64_t{index}, " is an optional tensor that was left out");
     const auto tensor = Tensors::instance().find(handle);
     if (!tensor) return {ACLNN_ERR_PARAM_NULLPTR, handle == nullptr ? "tensor: NULL" : "tensor: not a live aclTensor"};
-    if (!(tensor->view == executor.slots[i].view))
+    if (!(tensor->view == executor.slots[i].view()))
         return invalid("tensor", "another view than the one ", executor.op->arguments[i].name, " was planned with");
     const Lock lock = hold();
     executor.slots[i].address = address;

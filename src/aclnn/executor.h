@@ -31,8 +31,8 @@ class LaunchTask final : public Task {
 struct Executor {
     struct Slot {
         std::shared_ptr<const Tensor> tensor;  // null: not a tensor, or an optional that was left out
-        TensorView view;                       // as planned
         std::optional<void*> address;          // set through the executor; otherwise the tensor's own, read at launch
+        const TensorView& view() const { return tensor->view; }  // as planned: a tensor's view never changes
     };
 
     const Operator* op = nullptr;

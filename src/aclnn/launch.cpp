@@ -31,7 +31,7 @@ Status check_workspace(const Executor& executor, void* workspace, uint64_t size,
 
 Status check_address(const Executor& executor, size_t i, LaunchTask& task) {
     const char* name = executor.op->arguments[i].name;
-    const TensorView& view = executor.slots[i].view;
+    const TensorView& view = executor.slots[i].view();
     if (view.empty()) return {};
     std::byte* const address = task.address[i];
     if (address == nullptr) return {ACLNN_ERR_PARAM_NULLPTR, concat(name, ": address NULL of a tensor with elements")};
@@ -59,12 +59,12 @@ Status check_overlap(const Executor& executor, size_t out, const LaunchTask& tas
     for (size_t i = 0; i < executor.slots.size(); ++i) {
         const Argument& other = executor.op->arguments[i];
         if (i == out || !executor.slots[i].tensor) continue;
-        const TensorView &a = executor.slots[out].view, &b = executor.slots[i].view;
+        const TensorView &a = executor.slots[out].view(), &b = executor.slots[i].view();
         if (task.address[i] == task.address[out] && a == b && may_be(argument, other)) continue;
         if (overlaps(a, b, task.address[i] - task.address[out]))
             return invalid(argument.name, "overlaps ", other.name, " in memory");
     }
-    const TensorView::Extent extent = executor.slots[out].view.extent();
+    const TensorView::Extent extent = executor.slots[out].view().extent();
     const std::byte *begin = task.address[out] + extent.begin, *end = task.address[out] + extent.end;
     if (begin < task.workspace + executor.planned->scratch.bytes() && task.workspace < end)
         return invalid(argument.name, "overlaps the workspace");
