@@ -79,8 +79,11 @@ float dot_row(const void* a, const void* b, int64_t n) noexcept {
     return sum.value();
 }
 
-void add_row(double* total, const float* c, int64_t n) noexcept {
-    for (int64_t i = 0; i < n; ++i) total[i] += static_cast<double>(c[i]);
+void add_row(double* HWY_RESTRICT total, const float* HWY_RESTRICT c, int64_t n, bool begun) noexcept {
+    if (begun)
+        for (int64_t i = 0; i < n; ++i) total[i] += static_cast<double>(c[i]);
+    else
+        for (int64_t i = 0; i < n; ++i) total[i] = static_cast<double>(c[i]);
 }
 
 template <typename T>

@@ -30,7 +30,8 @@ struct RowFunctions {
     void (*gradient)(const float* p, const float* dp, Stretches stretches, float delta, void* ds,
                      void* p_half) noexcept;
     float (*dot)(const void* a, const void* b, int64_t n) noexcept;
-    void (*add)(double* total, const float* c, int64_t n) noexcept;
+    // total += c, or total = c if nothing is there yet.
+    void (*add)(double* total, const float* c, int64_t n, bool begun) noexcept;
     // total·factor in the operands' type.
     void (*finish)(const double* total, int64_t n, double factor, void* to) noexcept;
 };

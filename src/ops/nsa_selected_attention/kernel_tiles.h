@@ -41,22 +41,22 @@ struct Total {
     float* c;
     double* total;
     int64_t rows, columns, stride;  // stride of c; total is dense
+    bool begun = false;             // total holds a sum
     int64_t pending = 0;
 
-    void clear() {
-        pending = 0;
-        std::fill(total, total + rows * columns, 0.0);
-    }
     bool accumulate() const { return pending > 0; }  // what the next product is to do with c
     void added(const RowFunctions& f) {
         if (++pending == kFold) fold(f);
     }
     void fold(const RowFunctions& f) {
-        if (pending > 0) add_rows(f, c, stride, rows);
+        if (pending > 0) add_rows(f, rows);
         pending = 0;
     }
-    void add_rows(const RowFunctions& f, const float* from, int64_t from_stride, int64_t count) {
-        for (int64_t i = 0; i < count; ++i) f.add(total + i * columns, from + i * from_stride, columns);
+    // The first rows of c; the others get nothing.
+    void add_rows(const RowFunctions& f, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) f.add(total + i * columns, c + i * stride, columns, begun);
+        if (!begun) std::fill(total + count * columns, total + rows * columns, 0.0);
+        begun = true;
     }
 };
 

@@ -89,7 +89,6 @@ class Row {
     void output() {
         Total total{plan_.c.at(workspace_, slot_), plan_.total.at(workspace_, slot_), e_.group, e_.value_depth,
                     gemm::round_up(e_.value_depth, path_.b.rows)};
-        total.clear();
         const int64_t length = e_.count * plan_.width;
         std::byte* const packed = plan_.packed_e.at(workspace_, slot_);
         for (int64_t i = 0; i < choices_.count; ++i) {

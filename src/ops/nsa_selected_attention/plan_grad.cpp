@@ -45,16 +45,13 @@ void invert(const GradPlan& plan, std::byte* const* address, std::byte* workspac
     std::copy(first, first + e.blocks, plan.next.at(workspace));
 }
 
-// Sums that begin at 0, and the layouts of the products.
+// The layouts of the products, of the blocks that somebody chose.
 void prepare_blocks(const GradPlan& plan, std::byte* const* address, std::byte* workspace, int64_t head) noexcept {
     const Extent& e = plan.extent;
     const gemm::Path& path = *plan.path;
     const int64_t* const first = plan.first.at(workspace);
     parallel_for(e.blocks, plan.slots, [&](int64_t block, int) {
-        double *const key_sums = plan.key_sums.at(workspace, block), *value_sums = plan.value_sums.at(workspace, block);
-        std::fill(key_sums, key_sums + e.size * e.depth, 0.0);
-        std::fill(value_sums, value_sums + e.size * e.value_depth, 0.0);
-        if (first[block] == first[block + 1]) return;  // nobody asks for it
+        if (first[block] == first[block + 1]) return;
         const Choice b = e.block_at(block);
         const gemm::Matrix keys = rows_of(plan.views.key, address, b.key, head);
         pack_all(path, path.panel_b(b.rows, e.depth), plan.keys.at(workspace, block), e.depth, keys);
@@ -64,19 +61,23 @@ void prepare_blocks(const GradPlan& plan, std::byte* const* address, std::byte* 
     });
 }
 
-// dK and dV of a block into the results' views.
+// dK and dV of a block into the results' views; zeros where nobody chose it.
 void write_block(const GradPlan& plan, std::byte* const* address, std::byte* workspace, int64_t head, int64_t block,
                  int slot) noexcept {
     const Extent& e = plan.extent;
     const Choice keys = e.block_at(block);
-    std::byte* const line = plan.key.line.at(workspace, slot);
-    for (int64_t i = 0; i < keys.rows; ++i) {
-        const Cube &dk = plan.views.key_grad, &dv = plan.views.value_grad;
-        put_row(plan.rows, plan.key_sums.at(workspace, block) + i * e.depth, e.depth, e.scale,
-                dk.at(address, keys.key + i, head), dk.column, line);
-        put_row(plan.rows, plan.value_sums.at(workspace, block) + i * e.value_depth, e.value_depth, 1,
-                dv.at(address, keys.key + i, head), dv.column, line);
-    }
+    const int64_t* const first = plan.first.at(workspace) + block;
+    const auto put = [&](const Cube& to, int64_t depth, const double* sums, double factor) {
+        for (int64_t i = 0; i < keys.rows; ++i, sums += depth) {
+            std::byte* const row = to.at(address, keys.key + i, head);
+            if (first[0] == first[1])
+                put_zeros(row, depth, to.column);
+            else
+                put_row(plan.rows, sums, depth, factor, row, to.column, plan.key.line.at(workspace, slot));
+        }
+    };
+    put(plan.views.key_grad, e.depth, plan.key_sums.at(workspace, block), e.scale);
+    put(plan.views.value_grad, e.value_depth, plan.value_sums.at(workspace, block), 1);
 }
 
 void run_fast(const GradPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {

@@ -46,21 +46,31 @@ void KeyGradient::add(Total& total, const Cube& from, const Piece<std::byte>& sc
     if (whole)
         total.added(plan.rows);
     else
-        total.add_rows(plan.rows, total.c, total.stride, seen_);
+        total.add_rows(plan.rows, seen_);
 }
 
 void KeyGradient::run(int64_t block, int64_t end) noexcept {
     const KeyScratch& s = plan.key;
     rows_ = e.block_at(block).rows;
-    Total keys{s.key_c.at(workspace, slot), plan.key_sums.at(workspace, block), rows_, e.depth,
-               gemm::round_up(e.depth, path.b.rows)};
-    Total values{s.value_c.at(workspace, slot), plan.value_sums.at(workspace, block), rows_, e.value_depth,
-                 gemm::round_up(e.value_depth, path.b.rows)};
     const Batch& batch = e.batch_of_block(block);
     const Chooser* const list = plan.list.at(workspace);
+    const int64_t* const first = plan.first.at(workspace) + block;
     int64_t& next = plan.next.at(workspace)[block];
+    const bool begun = next > first[0];
+    Total keys{s.key_c.at(workspace, slot),
+               plan.key_sums.at(workspace, block),
+               rows_,
+               e.depth,
+               gemm::round_up(e.depth, path.b.rows),
+               begun};
+    Total values{s.value_c.at(workspace, slot),
+                 plan.value_sums.at(workspace, block),
+                 rows_,
+                 e.value_depth,
+                 gemm::round_up(e.value_depth, path.b.rows),
+                 begun};
     int64_t last = next;
-    while (last < plan.first.at(workspace)[block + 1] && list[last].row < end) ++last;
+    while (last < first[1] && list[last].row < end) ++last;
     while (next < last) {
         // rows that see a part come first, each with its own share
         seen_ = e.choice(batch, list[next].row, block - batch.first_block).visible;
