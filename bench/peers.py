@@ -11,6 +11,7 @@ import argparse
 import ctypes
 import gc
 import json
+import math
 import mmap
 import os
 import platform
@@ -52,6 +53,7 @@ NAME_OF = {dtype: name for name, dtype in DTYPE_NAMES.items()}
 TOLERANCE = {torch.bfloat16: 4e-2, torch.float16: 5e-3, torch.float32: 1e-5}
 REST = 0.02  # seconds between two runs: OpenMP's threads spin that long after work, on the CPUs the next one needs
 HOPELESS = 2.5  # a peer this many times slower than the best is not measured further
+HOPELESS_COLD = 6  # and one this many times slower in its first run is not even tried again, at no other shape either
 
 
 def cpu_model():
@@ -120,16 +122,21 @@ def check(case, dtype, expected, who, result):
             raise RuntimeError(f"{who} is wrong: error {error:.2g}, allowed {TOLERANCE[dtype]:.2g}")
 
 
-def measure(case, dtype, compiler, effort):
-    """Seconds of every round, by way; ours is 'gradus'."""
+def measure(case, dtype, compiler, effort, hopeless):
+    """Seconds of every round, by way; ours is 'gradus'. hopeless: ways that are left out, and it may grow"""
     expected = case.expected()
     case.ours()
     check(case, dtype, expected, "gradus", case.result)
-    ways = ways_of(case, compiler)
+    ways, trial = {name: way for name, way in ways_of(case, compiler).items() if name not in hopeless}, {}
     for name, way in ways.items():
-        check(case, dtype, expected, name, [tensor.detach() for tensor in way()])
-    trial = {name: min(seconds_of(way), seconds_of(way)) for name, way in ways.items()}
-    ways = {name: way for name, way in ways.items() if trial[name] <= HOPELESS * min(trial.values())}
+        best = min(trial.values(), default=math.inf)
+        trial[name] = seconds_of(lambda: check(case, dtype, expected, name, [tensor.detach() for tensor in way()]))
+        for patience in (HOPELESS_COLD if name in case.eager else math.inf, HOPELESS):  # the first run compiles
+            if trial[name] <= patience * best:
+                trial[name] = min(trial[name], seconds_of(way))
+    best = min(trial.values())
+    hopeless.update(name for name in ways if trial[name] > HOPELESS_COLD * best)
+    ways = {name: way for name, way in ways.items() if trial[name] <= HOPELESS * best}
     times = {name: [] for name in ["gradus", *ways]}
     rounds, budget = effort
     end = time.perf_counter() + budget
@@ -208,6 +215,7 @@ def main():
     results, failed = [], False
     for name in options.operators or OPERATORS:
         operator = OPERATORS[name]
+        hopeless = {dtype: set() for dtype in operator.dtypes}
         for number, shape in enumerate(operator.shapes, 1):
             for dtype in operator.dtypes:
                 if NAME_OF[dtype] not in options.dtype or options.shape not in (0, number):
@@ -215,7 +223,7 @@ def main():
                 try:
                     case = operator.build(library, shape, dtype)
                     effort = (7, 0.7) if options.quick else (15, 3.0)
-                    times, dropped = measure(case, dtype, compiler, effort)
+                    times, dropped = measure(case, dtype, compiler, effort, hopeless[dtype])
                     results.append(result_of(name, shape, dtype, operator.target[dtype], times, dropped))
                     show(results[-1])
                 except RuntimeError as error:

@@ -12,7 +12,8 @@ class Case:
 
     ours: Callable[[], None]
     result: list[torch.Tensor]  # what ours writes
-    # Way -> a function that returns the same tensors. Those in compiled are given to torch.compile first.
+    # Way -> a function that returns the same tensors, the likely best first: what is hopeless beside it is not repeated.
+    # Those in compiled are given to torch.compile.
     eager: dict[str, Callable[[], list[torch.Tensor]]]
     compiled: dict[str, Callable[[Callable], Callable[[], list[torch.Tensor]]]]
     # The right answer in float64 for some part of the result, and that part of it.
@@ -26,6 +27,9 @@ class Operator:
     shapes: list[tuple[int, ...]]
     target: dict[torch.dtype, float]  # times faster than the best peer
     dtypes: list[torch.dtype] = field(default_factory=lambda: [torch.bfloat16, torch.float16, torch.float32])
+
+
+HALVES = [torch.bfloat16, torch.float16]
 
 
 def random(shape, dtype):
