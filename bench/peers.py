@@ -107,11 +107,10 @@ class Compiler:
         return torch.compile(function, dynamic=False, fullgraph=True)
 
 
-def ways_of(case, compiler):
-    ways = dict(case.eager)
+def ways_of(case, compiler, wanted):
+    ways = {name: way for name, way in case.eager.items() if wanted(name)}
     if compiler.reason is None:
-        for name, make in case.compiled.items():
-            ways[name] = make(compiler)
+        ways.update((name, make(compiler)) for name, make in case.compiled.items() if wanted(name))
     return ways
 
 
@@ -122,12 +121,14 @@ def check(case, dtype, expected, who, result):
             raise RuntimeError(f"{who} is wrong: error {error:.2g}, allowed {TOLERANCE[dtype]:.2g}")
 
 
-def measure(case, dtype, compiler, effort, hopeless):
+def measure(case, dtype, compiler, effort, called, hopeless):
     """Seconds of every round, by way; ours is 'gradus'. hopeless: ways that are left out, and it may grow"""
     expected = case.expected()
     case.ours()
     check(case, dtype, expected, "gradus", case.result)
-    ways, trial = {name: way for name, way in ways_of(case, compiler).items() if name not in hopeless}, {}
+    ways, trial = ways_of(case, compiler, lambda name: called in name and name not in hopeless), {}
+    if not ways:
+        raise RuntimeError(f"no way of PyTorch's is called '{called}': {', '.join([*case.eager, *case.compiled])}")
     for name, way in ways.items():
         best = min(trial.values(), default=math.inf)
         trial[name] = seconds_of(lambda: check(case, dtype, expected, name, [tensor.detach() for tensor in way()]))
@@ -180,6 +181,7 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="few rounds")
     parser.add_argument("--dtype", default="bf16,f16,f32", help="with commas between; all unless given")
     parser.add_argument("--shape", type=int, default=0, help="the Nth shape of each operator only")
+    parser.add_argument("--way", default="", help="those of PyTorch's ways only whose name contains this")
     parser.add_argument("--threads", type=int, default=2, help="of both; 2 unless given")
     parser.add_argument("--json", help="file to write everything measured to")
     options = parser.parse_intermixed_args()
@@ -223,7 +225,7 @@ def main():
                 try:
                     case = operator.build(library, shape, dtype)
                     effort = (7, 0.7) if options.quick else (15, 3.0)
-                    times, dropped = measure(case, dtype, compiler, effort, hopeless[dtype])
+                    times, dropped = measure(case, dtype, compiler, effort, options.way, hopeless[dtype])
                     results.append(result_of(name, shape, dtype, operator.target[dtype], times, dropped))
                     show(results[-1])
                 except RuntimeError as error:
