@@ -131,8 +131,7 @@ class Preparation {
         executor->op = &op_;
         executor->limits = call.config.limits;
         executor->slots.resize(values_.size());
-        for (size_t i = 0; i < values_.size(); ++i)
-            executor->slots[i].tensor = call.tensors_[i];
+        for (size_t i = 0; i < values_.size(); ++i) executor->slots[i].tensor = call.tensors_[i];
         if (log_enabled(LogLevel::info)) executor->summary = summarise(call, planned);
         executor->task = std::make_unique<LaunchTask>(values_.size());
         executor->planned = std::make_shared<const Planned>(std::move(planned));
