@@ -10,7 +10,10 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-// Loads as wide as the CPU has them; the plain function is the fallback.
+#endif
+// Loads as wide as the CPU has them; the plain function is the fallback. The loader chooses before ThreadSanitizer is
+// there to watch it.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define GRADUS_WIDE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define GRADUS_WIDE
