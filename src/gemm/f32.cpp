@@ -127,108 +127,66 @@ void multiply(const Panel& a, const std::byte* packed_a, const Panel& b, const s
         }
 }
 
-#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-template <typename T>
-using HalfOf = std::conditional_t<std::is_same_v<T, f16>, hwy::float16_t, hwy::bfloat16_t>;
-
-template <typename T, class D>
-HWY_INLINE hn::Vec<D> load_wide(D d, const T* from) {
-    const hn::Rebind<HalfOf<T>, D> half;
-    return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const HalfOf<T>*>(from)));
-}
-
-// Four k of up to four rows, the others 0: to[k][row]. wanted: rows that have a place there, 2 or 4
-template <typename T>
-HWY_INLINE void turn_four(const T* from, int64_t row_stride, int64_t rows, float* to, int64_t stride, int64_t wanted) {
-    const hn::FixedTag<float, 4> d;
-    const hn::RepartitionToWide<decltype(d)> dd;
-    const auto row = [&](int64_t i) HWY_ATTR { return i < rows ? load_wide(d, from + i * row_stride) : hn::Zero(d); };
-    const auto a = row(0), b = row(1), c = row(2), e = row(3);
-    const auto ab0 = hn::BitCast(dd, hn::InterleaveLower(d, a, b)), ab2 = hn::BitCast(dd, hn::InterleaveUpper(d, a, b));
-    const auto ce0 = hn::BitCast(dd, hn::InterleaveLower(d, c, e)), ce2 = hn::BitCast(dd, hn::InterleaveUpper(d, c, e));
-    const auto put = [&](int64_t k, auto x) HWY_ATTR {
-        const auto four = hn::BitCast(d, x);
-        if (wanted == 4) return hn::StoreU(four, d, to + k * stride);
-        hn::StoreU(hn::LowerHalf(four), hn::FixedTag<float, 2>(), to + k * stride);
-    };
-    put(0, hn::InterleaveLower(dd, ab0, ce0));
-    put(1, hn::InterleaveUpper(dd, ab0, ce0));
-    put(2, hn::InterleaveLower(dd, ab2, ce2));
-    put(3, hn::InterleaveUpper(dd, ab2, ce2));
-}
-#endif
-
-// n elements of unit stride, in order: in vectors, then in ever smaller parts of one.
+// n elements of unit stride, in order.
 template <typename T>
 HWY_INLINE void widen(const T* from, int64_t n, float* to) {
     int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-    const auto in_lanes_of = [&](auto d) HWY_ATTR {
-        const int64_t step = static_cast<int64_t>(hn::Lanes(d));
-        for (; i + step <= n; i += step) hn::StoreU(load_wide(d, from + i), d, to + i);
-    };
-    in_lanes_of(F32());
-    in_lanes_of(hn::FixedTag<float, 4>());
-    in_lanes_of(hn::FixedTag<float, 2>());
+    const F32 d;
+    using Half = std::conditional_t<std::is_same_v<T, f16>, hwy::float16_t, hwy::bfloat16_t>;
+    const hn::Rebind<Half, F32> dh;
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+    for (; i + step <= n; i += step)
+        hn::StoreU(hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const Half*>(from + i))), d, to + i);
 #endif
     for (; i < n; ++i) to[i] = static_cast<float>(to_f64(from[i]));
 }
 
-// Strips as in Panel with groups of one, to[k][row], from rows of unit stride.
-template <typename T, int64_t kStripRows>
-HWY_INLINE void pack_run(const T* from, int64_t row_stride, int64_t rows, int64_t k, float* to) {
-    int64_t p = 0;
-#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-    for (; p + 4 <= k; p += 4)
-        for (int64_t i = 0; i < kStripRows; i += 4)
-            turn_four(from + i * row_stride + p, row_stride, HWY_MIN(rows, kStripRows) - i, to + p * kStripRows + i,
-                      kStripRows, HWY_MIN(4, kStripRows - i));
-#endif
-    for (; p < k; ++p)
-        for (int64_t i = 0; i < kStripRows; ++i)
-            to[p * kStripRows + i] = i < rows ? static_cast<float>(to_f64(from[i * row_stride + p])) : 0.0f;
-}
-
-// One piece from rows whose elements may lie apart.
+// Strips as in Panel with groups of one, to[k][row]: a transposition through L1.
 template <typename T, int64_t kStripRows>
 void pack_piece(const Piece& piece) {
     constexpr int64_t kRun = 64;
-    float* const to = reinterpret_cast<float*>(piece.strip) + piece.first_k * kStripRows;
-    const auto* const from = static_cast<const T*>(piece.source.data);
+    float* to = reinterpret_cast<float*>(piece.strip) + piece.first_k * kStripRows;
+    const auto* from = static_cast<const T*>(piece.source.data);
     const int64_t row_stride = piece.source.row_stride, k_stride = piece.source.column_stride;
-    if (k_stride == 1) return pack_run<T, kStripRows>(from, row_stride, piece.rows, piece.k, to);
-    T dense[kStripRows][kRun];
-    for (int64_t k = 0; k < piece.k; k += kRun) {
+    HWY_ALIGN float wide[kStripRows][kRun];
+    if (piece.rows < kStripRows) std::memset(wide, 0, sizeof wide);
+    for (int64_t k = 0; k < piece.k; k += kRun, to += kRun * kStripRows) {
         const int64_t n = std::min(kRun, piece.k - k);
-        for (int64_t i = 0; i < piece.rows; ++i)
-            for (int64_t p = 0; p < n; ++p) dense[i][p] = from[i * row_stride + (k + p) * k_stride];
-        pack_run<T, kStripRows>(dense[0], kRun, piece.rows, n, to + k * kStripRows);
+        for (int64_t i = 0; i < piece.rows; ++i) {
+            const T* row = from + i * row_stride + k * k_stride;
+            T dense[kRun];
+            if (k_stride != 1)
+                for (int64_t p = 0; p < n; ++p) dense[p] = row[p * k_stride];
+            widen(k_stride == 1 ? row : dense, n, wide[i]);
+        }
+        for (int64_t p = 0; p < n; ++p)
+            for (int64_t i = 0; i < kStripRows; ++i) to[p * kStripRows + i] = wide[i][p];
     }
 }
 
-// The same where the source has its rows side by side: some k at a time, so that what is written lies together.
+// The same where the source has its rows side by side: runs of them are widened together and dealt out to the strips.
 template <typename T, int64_t kStripRows>
 void pack_side_by_side(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) {
-    constexpr int64_t kDepth = 8;
+    constexpr int64_t kSide = 192 / kStripRows * kStripRows, kDepth = 8;
     static_assert(kBlock % kDepth == 0);
-    for (int64_t k = 0; k < part.k;) {
-        const int64_t at = part.first_k + k, inside = at % kBlock;
-        const int64_t n = std::min({kDepth, kBlock - inside, part.k - k});
-        for (int64_t i = 0; i < part.rows; i += kStripRows) {
-            float* to = reinterpret_cast<float*>(packed + panel.at(at / kBlock, (part.first_row + i) / kStripRows)) +
-                        inside * kStripRows;
-            const T* from = static_cast<const T*>(source.data) + i + k * source.column_stride;
-            const int64_t rows = part.rows - i;
-            for (int64_t p = 0; p < n; ++p, to += kStripRows, from += source.column_stride) {
-                if (rows >= kStripRows) {
-                    widen(from, kStripRows, to);
-                } else {
-                    widen(from, rows, to);
-                    std::fill(to + rows, to + kStripRows, 0.0f);
-                }
+    HWY_ALIGN float wide[kDepth][kSide];
+    for (int64_t row = 0; row < part.rows; row += kSide) {
+        const int64_t rows = std::min(kSide, part.rows - row);
+        if (rows < kSide) std::memset(wide, 0, sizeof wide);
+        for (int64_t k = 0; k < part.k;) {
+            const int64_t at = part.first_k + k, inside = at % kBlock;
+            const int64_t n = std::min({kDepth, kBlock - inside, part.k - k});
+            for (int64_t p = 0; p < n; ++p)
+                widen(static_cast<const T*>(source.data) + row + (k + p) * source.column_stride, rows, wide[p]);
+            for (int64_t i = 0; i < rows; i += kStripRows) {
+                auto* to =
+                    reinterpret_cast<float*>(packed + panel.at(at / kBlock, (part.first_row + row + i) / kStripRows));
+                for (int64_t p = 0; p < n; ++p)
+                    std::memcpy(to + (inside + p) * kStripRows, wide[p] + i, kStripRows * sizeof(float));
             }
+            k += n;
         }
-        k += n;
     }
 }
 
