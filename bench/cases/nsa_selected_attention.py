@@ -101,7 +101,7 @@ def nsa_grad(library, shape, dtype):
 
     def dense(wide):
         # the forward pass is not measured: only its gradient is
-        leaves = [x.to(wide).requires_grad_() for x in (p.query, p.key, p.value)]
+        leaves = [x.detach().to(wide).requires_grad_() for x in (p.query, p.key, p.value)]
         y = p.dense(*leaves, p.masks(wide))
         return lambda: [x.to(dtype) for x in torch.autograd.grad(y, leaves, p.grad.to(wide), retain_graph=True)[:1]]
 
@@ -111,7 +111,7 @@ def nsa_grad(library, shape, dtype):
             leaves = [x.detach().to(wide).requires_grad_() for x in (p.key, p.value)]
             parts, sums = [], [torch.zeros_like(x, dtype=torch.float32) for x in leaves]
             for q, b, g in zip(p.query.split(NSA_ROWS), p.blocks.split(NSA_ROWS), p.grad.split(NSA_ROWS)):
-                q = q.to(wide).detach().requires_grad_()
+                q = q.detach().to(wide).requires_grad_()
                 part = torch.autograd.grad(p.gather(q, *leaves, b), (q, *leaves), g.to(wide))
                 parts.append(part[0].to(dtype))
                 for x, y in zip(sums, part[1:]):

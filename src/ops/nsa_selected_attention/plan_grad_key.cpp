@@ -56,19 +56,11 @@ void KeyGradient::run(int64_t block, int64_t end) noexcept {
     const Chooser* const list = plan.list.at(workspace);
     const int64_t* const first = plan.first.at(workspace) + block;
     int64_t& next = plan.next.at(workspace)[block];
-    const bool begun = next > first[0];
-    Total keys{s.key_c.at(workspace, slot),
-               plan.key_sums.at(workspace, block),
-               rows_,
-               e.depth,
-               gemm::round_up(e.depth, path.b.rows),
-               begun};
-    Total values{s.value_c.at(workspace, slot),
-                 plan.value_sums.at(workspace, block),
-                 rows_,
-                 e.value_depth,
-                 gemm::round_up(e.value_depth, path.b.rows),
-                 begun};
+    const auto total = [&](const Piece<float>& c, const Piece<double>& sums, int64_t depth) {
+        return Total{c.at(workspace, slot), sums.at(workspace, block), rows_, depth, gemm::round_up(depth, path.b.rows),
+                     next > first[0]};
+    };
+    Total keys = total(s.key_c, plan.key_sums, e.depth), values = total(s.value_c, plan.value_sums, e.value_depth);
     int64_t last = next;
     while (last < first[1] && list[last].row < end) ++last;
     while (next < last) {
