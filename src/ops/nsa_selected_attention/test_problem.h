@@ -266,17 +266,17 @@ struct Answer {
 };
 
 // Forward and gradient in a row, as a model runs them.
-inline void expect_both(Problem p, Random* layouts = nullptr) {
+inline void expect_both(Problem p, Random* layouts = nullptr, bool rules = true) {
     Call forward = p.forward();
     if (layouts != nullptr)
         for (Call::Tensor& t : forward.tensors) t.layout = layouts->layout(t.values.shape);
     const Call::Results got = forward.run();
-    Answer(p).expect_forward(got);
+    Answer(p).expect_forward(got, rules);
     p.take(got);
     Call grad = p.grad();
     if (layouts != nullptr)
         for (Call::Tensor& t : grad.tensors) t.layout = layouts->layout(t.values.shape);
-    Answer(p).expect_grad(grad.run());
+    Answer(p).expect_grad(grad.run(), rules);
 }
 
 }  // namespace gradus::testing
