@@ -28,6 +28,8 @@ HWY_INLINE Pair exp_polynomial(Pair r) {
 #endif
 }
 
+constexpr float kLog2E = 0x1.715476p+0f;
+
 // exp(x) = 2^k · e^r. Adding 1.5 · 2^23 rounds x·log2 e to the integer k and leaves it in the low bits, where a shift
 // makes an exponent of it. ln 2 comes in two parts; the first has few bits, so that its product is exact without FMA
 // too.
@@ -35,7 +37,7 @@ struct Reduced {
     Pair shifted, r;  // k + (magic − 1.5 · 2^23) in the low bits of shifted
 };
 HWY_INLINE Reduced exp_reduce(Pair x, Pair magic) {
-    const Pair shifted = mul_add(x, set_pair(0x1.715476p+0f), magic);
+    const Pair shifted = mul_add(x, set_pair(kLog2E), magic);
     const Pair k = shifted - magic;
     const Pair r = neg_mul_add(k, set_pair(0x1.63p-1f), x);
     return {shifted, neg_mul_add(k, set_pair(-0x1.bd0106p-13f), r)};
@@ -58,13 +60,14 @@ HWY_INLINE Pair exp_lifted(Pair x) {
     return exp_polynomial(reduced.r) * power_of_two(reduced.shifted);
 }
 
-// The same for results that are rounded to 16 bits: relative error (2 + |x|/2) · 2^-24, three operations fewer. Base 2
-// needs no second part of ln 2, and degree 5 will do.
-HWY_INLINE Pair exp_lifted_coarse(Pair x) {
-    const Pair log2e = set_pair(0x1.715476p+0f), magic = set_pair(0x1.8p23f + 64.0f + 127.0f);
-    const Pair clamped = max_or_nan(set_pair(kLeastExponent), x);
-    const Pair shifted = mul_add(clamped, log2e, magic);
-    const Pair f = mul_sub(clamped, log2e, shifted - magic);
+// For results that are rounded to 16 bits: 2^kLift·2^(x·factor), relative error (2 + |x|/2) · 2^-24 where factor is
+// ±log2 e, three operations fewer. Base 2 needs no second part of ln 2, and degree 5 will do. The exponent of the
+// result must be one of a normal f32, or the one below, which gives 0.
+template <int kLift>
+HWY_INLINE Pair exp_coarse(Pair x, float factor) {
+    const Pair by = set_pair(factor), magic = set_pair(0x1.8p23f + 127.0f + kLift);
+    const Pair shifted = mul_add(x, by, magic);
+    const Pair f = mul_sub(x, by, shifted - magic);
     Pair p = mul_add(set_pair(0x1.5bb9e4p-10f), f, set_pair(0x1.3ceab4p-7f));
     p = mul_add(p, f, set_pair(0x1.c6b754p-5f));
     p = mul_add(p, f, set_pair(0x1.ebf9bcp-3f));
@@ -72,10 +75,11 @@ HWY_INLINE Pair exp_lifted_coarse(Pair x) {
     p = mul_add(p, f, set_pair(1.0f));
     return p * power_of_two(shifted);
 }
+// exp_lifted with the error of exp_coarse.
+HWY_INLINE Pair exp_lifted_coarse(Pair x) { return exp_coarse<64>(max_or_nan(set_pair(kLeastExponent), x), kLog2E); }
 
 // exp(x) for x ≤ 0 and NaN, through the subnormals to 0.
 HWY_INLINE Pair exp_nonpositive(Pair x) { return exp_lifted(x) * set_pair(0x1p-64f); }
-HWY_INLINE Pair exp_nonpositive_coarse(Pair x) { return exp_lifted_coarse(x) * set_pair(0x1p-64f); }
 
 // least ≤ x ≤ most; NaN stays NaN.
 HWY_INLINE V32 clamp(V32 x, float least, float most) {
@@ -86,11 +90,22 @@ HWY_INLINE V32 clamp(V32 x, float least, float most) {
     return hn::Max(low, hn::Min(high, x));  // the second one when either is NaN
 #endif
 }
+HWY_INLINE Pair clamp(Pair x, float least, float most) {
+    return {clamp(x.first, least, most), clamp(x.second, least, most)};
+}
+
+// σ(a) = 1/(1 + e^-a) for results that are rounded to 16 bits: the error of exp_coarse, through the subnormals to 0.
+// Both terms of the denominator carry 2^-64, so that e^-a neither overflows where σ is subnormal nor needs to be more
+// than 0 where 1 + e^-a is 1.
+HWY_INLINE Pair sigmoid_coarse(Pair a) {
+    const Pair lift = set_pair(0x1p-64f);
+    return lift / (lift + exp_coarse<-64>(clamp(a, -105.0f, 43.66f), -kLog2E));
+}
 
 // exp(x) for every x: within 1 ulp, inf from 88.73 on, through the subnormals to 0, NaN for NaN. Scaled in two steps as
 // above, away from whichever end the sign of x says is near.
 HWY_INLINE Pair exp(Pair x) {
-    x = {clamp(x.first, kLeastExponent, 89.0f), clamp(x.second, kLeastExponent, 89.0f)};
+    x = clamp(x, kLeastExponent, 89.0f);
     const Pair magic = if_negative(x, set_pair(0x1.8p23f + 127.0f + 64.0f), set_pair(0x1.8p23f + 127.0f - 64.0f));
     const Reduced reduced = exp_reduce(x, magic);
     return exp_polynomial(reduced.r) * power_of_two(reduced.shifted) *
