@@ -61,8 +61,8 @@ HWY_INLINE Pair exp_lifted(Pair x) {
 }
 
 // For results that are rounded to 16 bits: 2^kLift·2^(x·factor), relative error (2 + |x|/2) · 2^-24 where factor is
-// ±log2 e, three operations fewer. Base 2 needs no second part of ln 2, and degree 5 will do. The exponent of the
-// result must be one of a normal f32, or the one below, which gives 0.
+// ±log2 e, three operations fewer than exp_lifted: base 2 needs no second part of ln 2, and degree 5 will do. The
+// exponent of the result must be one of a normal f32, or the one below, which gives 0.
 template <int kLift>
 HWY_INLINE Pair exp_coarse(Pair x, float factor) {
     const Pair by = set_pair(factor), magic = set_pair(0x1.8p23f + 127.0f + kLift);
@@ -95,8 +95,8 @@ HWY_INLINE Pair clamp(Pair x, float least, float most) {
 }
 
 // σ(a) = 1/(1 + e^-a) for results that are rounded to 16 bits: the error of exp_coarse, through the subnormals to 0.
-// Both terms of the denominator carry 2^-64, so that e^-a neither overflows where σ is subnormal nor needs to be more
-// than 0 where 1 + e^-a is 1.
+// Both terms of the denominator carry 2^-64, so that e^-a does not overflow where σ is subnormal. σ is 0 at −105; at
+// 43.66 the exponent of 2^-64·e^-a is the one below the normal numbers, and 1 + e^-a has been 1 for long.
 HWY_INLINE Pair sigmoid_coarse(Pair a) {
     const Pair lift = set_pair(0x1p-64f);
     return lift / (lift + exp_coarse<-64>(clamp(a, -105.0f, 43.66f), -kLog2E));

@@ -42,8 +42,8 @@ TEST(NsaSelectedAttention, Golden) {
 }
 
 // Without limits: any D, any group, ragged blocks, batches of any length, none included; any view of every tensor.
-// CANN's rules are shares of elements, for the sizes of a model: at D = 2 large dS cancel, and what their rounding to
-// 16 bits leaves of a result is within its bound, but by chance in 1.1 % of the elements more than a quarter of the
+// CANN's rule of shares is left out for very few columns alone: what the rounding of dS leaves in dQ is in proportion
+// to scaleValue = 1/√D, and at D = 2 it was within its bound, but in 1.1 % of the elements beyond a quarter of the
 // rule.
 TEST(NsaSelectedAttention, Sweep) {
     const Option off("limits", "off");
@@ -64,7 +64,7 @@ TEST(NsaSelectedAttention, Sweep) {
         s.mode = random.pick(Ints{0, 2}), s.mask = s.mode == 2 || random.chance(0.5), s.with_out = random.chance(0.6);
         const Option isa("max_isa", random.pick(instruction_sets()));
         SCOPED_TRACE(name_of(s) + " " + random.repeat());
-        expect_both(Problem(s, random, random.uniform(0.3, 2)), random.chance(0.7) ? &random : nullptr, false);
+        expect_both(Problem(s, random, random.uniform(0.3, 2)), random.chance(0.7) ? &random : nullptr, s.depth >= 16);
         if (HasFailure()) return;
     }
 }

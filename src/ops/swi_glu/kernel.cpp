@@ -33,8 +33,8 @@ HWY_INLINE Sigmoid sigmoid(Pair a) {
 template <typename T>
 inline constexpr int64_t kStage = std::is_same_v<T, float> ? INT64_MAX : 512;
 
-// Calls f(i, part, σ) for all elements of a. For 16-bit types σ(−a) is 1 − σ(a): an error of 2^-24 in 1 + a·σ(−a) is
-// none there.   a: [n], n ≤ kStage
+// Calls f(i, part, σ) for all elements of a. For 16-bit types σ(−a) is 1 − σ(a), which is 0 from a = 18 on: an error
+// below 2^-19 in 1 + a·σ(−a), too small for 16 bits to show.   a: [n], n ≤ kStage
 template <typename T, typename F>
 HWY_INLINE void with_sigmoid(const T* a, int64_t n, const F& f) {
     if constexpr (std::is_same_v<T, float>) {
