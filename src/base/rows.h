@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/copy.h"
+#include "base/gather.h"
 #include "base/tensor_view.h"
 
 namespace gradus {

@@ -9,7 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "base/copy.h"
+#include "base/gather.h"
 #include "simd/dispatch.h"
 #include "simd/math-inl.h"
 #include "simd/wide-inl.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/batch.h"
-#include "base/copy.h"
+#include "base/gather.h"
 #include "ops/exp_segsum/golden.h"
 #include "ops/exp_segsum/kernel.h"
 #include "runtime/parallel.h"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "base/copy.h"
+#include "base/gather.h"
 #include "ops/fused_linear_cross_entropy/golden.h"
 #include "ops/fused_linear_cross_entropy/kernel.h"
 #include "runtime/parallel.h"

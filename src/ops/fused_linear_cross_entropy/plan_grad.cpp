@@ -5,7 +5,7 @@
 // Every block of a result belongs to one task, and what it adds comes in the order of panels and chunks.
 #include <cmath>
 
-#include "base/copy.h"
+#include "base/gather.h"
 #include "ops/fused_linear_cross_entropy/golden.h"
 #include "ops/fused_linear_cross_entropy/kernel.h"
 #include "ops/fused_linear_cross_entropy/plan.h"

@@ -2,7 +2,7 @@
 // and a sum a row while they are in the cache; those of a panel are folded, in order, beside the packing of the next.
 #include <cmath>
 
-#include "base/copy.h"
+#include "base/gather.h"
 #include "ops/fused_linear_cross_entropy/golden.h"
 #include "ops/fused_linear_cross_entropy/kernel.h"
 #include "ops/fused_linear_cross_entropy/plan.h"

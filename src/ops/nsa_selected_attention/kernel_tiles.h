@@ -2,7 +2,7 @@
 // products.
 #pragma once
 
-#include "base/copy.h"
+#include "base/gather.h"
 #include "base/scratch.h"
 #include "gemm/gemm.h"
 #include "ops/nsa_selected_attention/blocks.h"

@@ -4,7 +4,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "base/copy.h"
+#include "base/gather.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/scaled_masked_softmax/kernel.cpp"

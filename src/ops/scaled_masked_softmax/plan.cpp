@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/copy.h"
+#include "base/gather.h"
 #include "ops/scaled_masked_softmax/golden.h"
 #include "ops/scaled_masked_softmax/kernel.h"
 #include "runtime/parallel.h"

@@ -1,4 +1,4 @@
-#include "base/copy.h"
+#include "base/gather.h"
 
 #include <algorithm>
 #include <cstring>
