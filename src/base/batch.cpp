@@ -1,40 +1,61 @@
 #include "base/batch.h"
 
+#include <numeric>
+
 namespace gradus {
+namespace {
+
+// Unsigned: a view may reach up to 2^63 bytes, and one step behind its end is up to twice as far.
+bool follows(const Batch::Dim& outer, const Batch::Dim& inner) {
+    const auto size = static_cast<uint64_t>(inner.size);
+    for (size_t t = 0; t < Batch::kMost; ++t)
+        if (static_cast<uint64_t>(outer.stride[t]) != static_cast<uint64_t>(inner.stride[t]) * size) return false;
+    return true;
+}
+
+}  // namespace
 
 int64_t Batch::at(int t, int64_t part) const {
-    const Tensor& where = tensor[static_cast<size_t>(t)];
-    int64_t offset = where.offset;
+    const auto k = static_cast<size_t>(t);
+    int64_t from = offset[k];
     for (int d = rank - 1; d > 0; --d) {
-        const auto k = static_cast<size_t>(d);
-        offset += part % size[k] * where.stride[k];
-        part /= size[k];
+        const Dim& along = dim[static_cast<size_t>(d)];
+        from += part % along.size * along.stride[k];
+        part /= along.size;
     }
-    return offset + part * where.stride[0];
+    return from + part * dim[0].stride[k];
 }
 
 bool Batch::packed(int t, int64_t bytes) const {
-    return rank == 0 || (rank == 1 && tensor[static_cast<size_t>(t)].stride[0] == bytes);
+    return rank == 0 || (rank == 1 && dim[0].stride[static_cast<size_t>(t)] == bytes);
+}
+
+Batch::Dim Batch::pop() {
+    if (rank == 0) return {};
+    const Dim inner = dim[static_cast<size_t>(--rank)];
+    count /= inner.size;
+    return inner;
+}
+
+Batch batch_of(std::span<const TensorView* const> views, std::span<const int> dims) {
+    Batch batch;
+    for (size_t t = 0; t < views.size(); ++t) batch.offset[t] = views[t]->offset * dtype_size(views[t]->dtype);
+    for (const int d : dims) {
+        Batch::Dim inner{.size = views[0]->of(d)};
+        if (inner.size == 1) continue;
+        for (size_t t = 0; t < views.size(); ++t) inner.stride[t] = views[t]->step(d) * dtype_size(views[t]->dtype);
+        batch.count *= inner.size;
+        if (batch.rank > 0 && follows(batch.dim[static_cast<size_t>(batch.rank - 1)], inner))
+            inner.size *= batch.dim[static_cast<size_t>(--batch.rank)].size;
+        batch.dim[static_cast<size_t>(batch.rank++)] = inner;
+    }
+    return batch;
 }
 
 Batch batch_of(std::span<const TensorView* const> views, int rank) {
-    Batch batch;
-    batch.count = 1;
-    for (size_t t = 0; t < views.size(); ++t) batch.tensor[t].offset = views[t]->offset * dtype_size(views[t]->dtype);
-    for (int d = 0; d < rank; ++d) {
-        const int64_t size = views[0]->of(d);
-        batch.count *= size;
-        if (size == 1) continue;
-        const auto last = static_cast<size_t>(batch.rank - 1);
-        bool follows = batch.rank > 0;
-        for (size_t t = 0; t < views.size() && follows; ++t)
-            follows = batch.tensor[t].stride[last] == views[t]->step(d) * dtype_size(views[t]->dtype) * size;
-        const size_t k = follows ? last : static_cast<size_t>(batch.rank++);
-        batch.size[k] = follows ? batch.size[k] * size : size;
-        for (size_t t = 0; t < views.size(); ++t)
-            batch.tensor[t].stride[k] = views[t]->step(d) * dtype_size(views[t]->dtype);
-    }
-    return batch;
+    std::array<int, kMaxRank> dims;
+    std::iota(dims.begin(), dims.end(), 0);
+    return batch_of(views, std::span(dims).first(static_cast<size_t>(rank)));
 }
 
 }  // namespace gradus

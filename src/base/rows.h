@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/batch.h"
 #include "base/gather.h"
 #include "base/tensor_view.h"
 
@@ -18,30 +19,27 @@ struct RowOperand {
     bool written;
 };
 
-// Outer dims (merged where all operands allow) over rows of `length` elements; strides in bytes.
+// Rows of `length` elements, and the walk from row to row.
 struct Rows {
-    static constexpr int kMost = 6;
     struct Operand {
         int slot = 0;
         bool written = false;
-        int64_t item = 0, offset = 0, step = 0;  // step: elements between neighbours in a row
-        std::array<int64_t, kMaxRank> stride{};
+        int64_t item = 0, step = 0;  // step: elements between neighbours in a row
     };
 
-    int operands = 0, rank = 0;
-    int64_t count = 0, length = 0;
-    std::array<int64_t, kMaxRank> size{};
-    std::array<Operand, kMost> operand{};
+    int operands = 0;
+    int64_t length = 0;
+    Batch outer;
+    std::array<Operand, Batch::kMost> operand{};
 
     bool dense(int i) const { return operand[static_cast<size_t>(i)].step == 1 || length == 1; }
     bool all_dense() const;
     // Byte offset of element `column` of row `row` in operand i.
-    int64_t at(int i, int64_t row, int64_t column) const;
+    int64_t at(int i, int64_t row, int64_t column) const {
+        const Operand& o = operand[static_cast<size_t>(i)];
+        return outer.at(i, row) + column * o.step * o.item;
+    }
 };
-
-// For elementwise operators any dim may become the row: the one in which the written operand is dense, or the longest
-// where that one is too short to be worth a loop.
-Rows rows_of(std::span<const RowOperand> operands);
 
 // An elementwise operator cut into tiles by its size alone: few long rows or many short ones, about kTileElements each.
 struct Tiles {
@@ -52,7 +50,8 @@ struct Tiles {
     int64_t tile_rows = 0, tile_columns = 0, column_tiles = 0, count = 0;
     bool streaming = false;  // results go past the cache
 };
-Tiles tiles_of(const Rows& rows, bool streaming);
+// The operands have elements.
+Tiles tiles_of(std::span<const RowOperand> operands, bool streaming);
 
 // Calls kernel(pointers, n) for dense pieces that together make up the tile. An operand that is not dense is copied to
 // a stack buffer and back; so is a streamed result, which leaves alignment to the copy.
@@ -60,16 +59,16 @@ template <typename Kernel>
 void run_tile(const Tiles& tiles, int64_t tile, std::byte* const* address, const Kernel& kernel) noexcept {
     const Rows& rows = tiles.rows;
     constexpr int64_t kStageBytes = Tiles::kStage * 4;
-    alignas(64) std::byte stage[Rows::kMost][kStageBytes];
-    std::array<std::byte*, Rows::kMost> dense{}, real{};
-    std::array<bool, Rows::kMost> staged{};
+    alignas(64) std::byte stage[Batch::kMost][kStageBytes];
+    std::array<std::byte*, Batch::kMost> dense{}, real{};
+    std::array<bool, Batch::kMost> staged{};
     bool any_staged = false;
     for (int i = 0; i < rows.operands; ++i) {
         const auto& operand = rows.operand[static_cast<size_t>(i)];
         any_staged |= staged[static_cast<size_t>(i)] = !rows.dense(i) || (operand.written && tiles.streaming);
     }
     const int64_t row_begin = tile / tiles.column_tiles * tiles.tile_rows;
-    const int64_t row_end = std::min(row_begin + tiles.tile_rows, rows.count);
+    const int64_t row_end = std::min(row_begin + tiles.tile_rows, rows.outer.count);
     const int64_t begin = tile % tiles.column_tiles * tiles.tile_columns;
     const int64_t end = std::min(begin + tiles.tile_columns, rows.length);
     const int64_t piece = any_staged ? Tiles::kStage : end - begin;

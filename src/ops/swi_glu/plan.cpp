@@ -37,7 +37,7 @@ Planned planned(const Call& call, std::span<const RowOperand> operands, Kernel k
         written += operand.written ? bytes : 0;
     }
     result.path = golden ? "golden" : isa_name(std::min(call.config.max_isa, Isa::avx512));
-    result.work = work_of(Plan<Kernel>{tiles_of(rows_of(operands), written > kStreamingBytes), call.config.num_threads,
+    result.work = work_of(Plan<Kernel>{tiles_of(operands, written > kStreamingBytes), call.config.num_threads,
                                        half.dtype, golden ? nullptr : kernel},
                           run);
     return result;
