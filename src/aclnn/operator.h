@@ -131,7 +131,8 @@ class Call {
     std::vector<std::shared_ptr<Tensor>> tensors_;
 };
 
-// What phase one decided. Addresses are indexed like the arguments.
+// What phase one decided: an operator's plan, plain numbers and how to run them. Addresses are indexed like the
+// arguments.
 class Work {
   public:
     virtual ~Work() = default;
@@ -144,23 +145,6 @@ struct Planned {
     int64_t bytes = 0;      // touched by a run; small ones are not worth a thread
     const char* path = "";  // which kernel, for the log
 };
-
-// A plan is plain numbers, and a function that runs it.
-template <typename Plan>
-using RunPlan = void (*)(const Plan&, std::byte* const* address, std::byte* workspace) noexcept;
-
-template <typename Plan>
-std::unique_ptr<const Work> work_of(Plan plan, RunPlan<Plan> function) {
-    struct PlanWork final : Work {
-        PlanWork(Plan p, RunPlan<Plan> f) : numbers(std::move(p)), run_plan(f) {}
-        void run(std::byte* const* address, std::byte* workspace) const noexcept override {
-            run_plan(numbers, address, workspace);
-        }
-        Plan numbers;
-        RunPlan<Plan> run_plan;
-    };
-    return std::make_unique<const PlanWork>(std::move(plan), function);
-}
 
 struct Operator {
     const char* name;      // without aclnn

@@ -45,27 +45,31 @@ const char* path_of(const Config& config) {
 }
 int64_t cost_of(const Config& config) { return config.precision == Precision::golden ? 16 : 1; }
 
-struct ForwardPlan {
+struct ForwardPlan final : Work {
     Batch batch;  // self, out
     Blocks blocks;
-    int64_t size, item, x_step, stage_rows;
+    int64_t size = 0, item = 0, x_step = 0, stage_rows = 0;
     MatrixStrides out;
-    bool streaming;
-    bool in_place;  // rows are made where they belong
-    bool small;     // matrices follow each other, and several fit the stage
-    ForwardKernel kernel;
+    bool streaming = false;
+    bool in_place = false;  // rows are made where they belong
+    bool small = false;     // matrices follow each other, and several fit the stage
+    ForwardKernel kernel{};
     Piece<double> value, step;
     Piece<std::byte> stage, x_copy;
+
+    void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
 
-struct BackwardPlan {
+struct BackwardPlan final : Work {
     Batch batch;  // gradOutput, gradSelf, gradInput
     Blocks blocks;
-    int64_t size, item, out_step;
+    int64_t size = 0, item = 0, out_step = 0;
     MatrixStrides g, y;
-    BackwardKernel kernel;
+    BackwardKernel kernel{};
     Piece<double> sum, result;
     Piece<std::byte> g_copy, y_copy;
+
+    void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
 
 // Where a block finds its operands.
@@ -147,10 +151,10 @@ void forward_block(const ForwardPlan& plan, std::byte* const* address, std::byte
     if (plan.streaming) stream_fence();
 }
 
-void run_forward(const ForwardPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
-    const auto run = plan.size <= kFewOnStack ? forward_block<kFewOnStack> : forward_block<kMostOnStack>;
-    parallel_for(plan.blocks.count, plan.blocks.slots,
-                 [&](int64_t block, int slot) { run(plan, address, workspace, block, slot); });
+void ForwardPlan::run(std::byte* const* address, std::byte* workspace) const noexcept {
+    const auto run_block = size <= kFewOnStack ? forward_block<kFewOnStack> : forward_block<kMostOnStack>;
+    parallel_for(blocks.count, blocks.slots,
+                 [&](int64_t block, int slot) { run_block(*this, address, workspace, block, slot); });
 }
 
 // Rows of a matrix for the kernel; those without unit stride are copied, only what lies below the diagonal.
@@ -189,10 +193,10 @@ void backward_block(const BackwardPlan& plan, std::byte* const* address, std::by
     }
 }
 
-void run_backward(const BackwardPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
-    const auto run = plan.size <= kFewOnStack ? backward_block<kFewOnStack> : backward_block<kMostOnStack>;
-    parallel_for(plan.blocks.count, plan.blocks.slots,
-                 [&](int64_t block, int slot) { run(plan, address, workspace, block, slot); });
+void BackwardPlan::run(std::byte* const* address, std::byte* workspace) const noexcept {
+    const auto run_block = size <= kFewOnStack ? backward_block<kFewOnStack> : backward_block<kMostOnStack>;
+    parallel_for(blocks.count, blocks.slots,
+                 [&](int64_t block, int slot) { run_block(*this, address, workspace, block, slot); });
 }
 
 }  // namespace
@@ -205,7 +209,7 @@ Planned plan_forward(const Call& call) {
     const TensorView* const views[] = {&self, &out};
     const bool golden = call.config.precision == Precision::golden;
     const int threads = call.config.num_threads;
-    ForwardPlan plan{};
+    ForwardPlan plan;
     plan.size = self.of(self.rank - 1);
     plan.item = dtype_size(self.dtype);
     plan.batch = batch_of(views, self.rank - 1);
@@ -227,7 +231,7 @@ Planned plan_forward(const Call& call) {
     }
     if (plan.x_step != 1) plan.x_copy = result.scratch.book<std::byte>(plan.size * plan.item, threads);
     result.path = path_of(call.config);
-    result.work = work_of(plan, run_forward);
+    result.work = std::make_unique<const ForwardPlan>(plan);
     return result;
 }
 
@@ -239,7 +243,7 @@ Planned plan_backward(const Call& call) {
     const TensorView* const views[] = {&g, &y, &out};
     const bool golden = call.config.precision == Precision::golden;
     const int threads = call.config.num_threads;
-    BackwardPlan plan{};
+    BackwardPlan plan;
     plan.size = out.of(out.rank - 1);
     plan.item = dtype_size(out.dtype);
     plan.batch = batch_of(views, out.rank - 1);
@@ -257,7 +261,7 @@ Planned plan_backward(const Call& call) {
     if (!plan.g.dense) plan.g_copy = result.scratch.book<std::byte>(copy, threads);
     if (!plan.y.dense) plan.y_copy = result.scratch.book<std::byte>(copy, threads);
     result.path = path_of(call.config);
-    result.work = work_of(plan, run_backward);
+    result.work = std::make_unique<const BackwardPlan>(plan);
     return result;
 }
 

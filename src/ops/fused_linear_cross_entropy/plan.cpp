@@ -14,15 +14,14 @@ namespace {
 constexpr int64_t kPiece = 1024;          // elements of a row that are made dense at a time
 constexpr int64_t kTileElements = 32768;  // of a block of rows
 
-struct Plan {
+struct Plan final : Work {
     Grid max, sum, predicted, loss, logits, softmax;
-    int64_t tokens, words, rows, columns;  // rows and columns of a tile
-    int slots;
-    DType dtype;        // of the logits
-    SoftmaxRow kernel;  // null: golden
-    bool golden;
+    int64_t tokens = 0, words = 0, rows = 0, columns = 0;  // rows and columns of a tile
+    int slots = 1;
+    DType dtype = DType::f32;     // of the logits
+    SoftmaxRow kernel = nullptr;  // null: golden, or no softmax
 
-    int64_t column_tiles() const { return std::max<int64_t>(1, (words + columns - 1) / columns); }
+    void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
 
 void golden_softmax(const Plan& plan, std::byte* const* address, int64_t i, int64_t begin, int64_t end) noexcept {
@@ -49,21 +48,21 @@ void fast_softmax(const Plan& plan, std::byte* const* address, int64_t i, int64_
     }
 }
 
-void run(const Plan& plan, std::byte* const* address, std::byte*) noexcept {
-    const int64_t column_tiles = plan.column_tiles();
-    const int64_t tiles = (plan.tokens + plan.rows - 1) / plan.rows * column_tiles;
-    parallel_for(tiles, plan.slots, [&](int64_t tile, int) {
-        const int64_t first = tile / column_tiles * plan.rows, begin = tile % column_tiles * plan.columns;
-        for (int64_t i = first; i < std::min(first + plan.rows, plan.tokens); ++i) {
+void Plan::run(std::byte* const* address, std::byte*) const noexcept {
+    const int64_t column_tiles = std::max<int64_t>(1, (words + columns - 1) / columns);
+    const int64_t tiles = (tokens + rows - 1) / rows * column_tiles;
+    parallel_for(tiles, slots, [&](int64_t tile, int) {
+        const int64_t first = tile / column_tiles * rows, begin = tile % column_tiles * columns;
+        for (int64_t i = first; i < std::min(first + rows, tokens); ++i) {
             if (begin == 0) {  // log in f64: one rounding where it cancels with predicted
-                const double sum = plan.sum.f32(address, i), predicted = plan.predicted.f32(address, i);
-                plan.loss.put(address, i, static_cast<float>(std::log(sum) - predicted));
+                const double all = sum.f32(address, i), hit = predicted.f32(address, i);
+                loss.put(address, i, static_cast<float>(std::log(all) - hit));
             }
-            const int64_t end = std::min(begin + plan.columns, plan.words);
-            if (plan.golden)
-                golden_softmax(plan, address, i, begin, end);
+            const int64_t end = std::min(begin + columns, words);
+            if (kernel)
+                fast_softmax(*this, address, i, begin, end);
             else
-                fast_softmax(plan, address, i, begin, end);
+                golden_softmax(*this, address, i, begin, end);
         }
     });
 }
@@ -79,33 +78,27 @@ Planned plan_loss(const Call& call) {
     Planned result;
     const int64_t tokens = call.view(kMax).of(0);
     if (tokens == 0) return result;
-    const bool golden = call.config.precision == Precision::golden, with_softmax = call.given(kLogits);
-    Plan plan{.max = {kMax, call.view(kMax)},
-              .sum = {kSum, call.view(kSum)},
-              .predicted = {kPredicted, call.view(kPredicted)},
-              .loss = {kLoss, call.view(kLoss)},
-              .logits = {},
-              .softmax = {},
-              .tokens = tokens,
-              .words = 0,
-              .rows = 0,
-              .columns = kTileElements,
-              .slots = call.config.num_threads,
-              .dtype = DType::f32,
-              .kernel = nullptr,
-              .golden = golden};
-    if (with_softmax) {
+    const bool golden = call.config.precision == Precision::golden;
+    Plan plan;
+    plan.max = {kMax, call.view(kMax)};
+    plan.sum = {kSum, call.view(kSum)};
+    plan.predicted = {kPredicted, call.view(kPredicted)};
+    plan.loss = {kLoss, call.view(kLoss)};
+    plan.tokens = tokens;
+    plan.columns = kTileElements;
+    plan.slots = call.config.num_threads;
+    if (call.given(kLogits)) {
         plan.logits = {kLogits, call.view(kLogits)};
         plan.softmax = {kSoftmax, call.view(kSoftmax)};
         plan.words = call.view(kLogits).of(1);
         plan.dtype = call.view(kLogits).dtype;
-        plan.kernel = choose_softmax(plan.dtype, call.config.max_isa);
+        if (!golden) plan.kernel = choose_softmax(plan.dtype, call.config.max_isa);
     }
     plan.rows = std::max<int64_t>(1, kTileElements / std::max<int64_t>(plan.words, 16));
     const double elements = static_cast<double>(tokens) * static_cast<double>(plan.words);
     result.bytes = effort_of(16.0 * static_cast<double>(tokens) + 8 * elements, 32 * elements, golden);
     result.path = golden ? "golden" : isa_name(std::min(call.config.max_isa, Isa::avx512));
-    result.work = work_of(plan, &run);
+    result.work = std::make_unique<const Plan>(plan);
     return result;
 }
 

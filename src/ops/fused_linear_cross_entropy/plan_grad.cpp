@@ -24,19 +24,19 @@ constexpr int64_t kStrips = 48;  // words in whole strips of every path
 
 struct Views {
     Grid grad, input, weight, mask, target, max, sum, softmax, input_grad, weight_grad;
-    bool given;      // softmax is
-    bool mask_bits;  // eight tokens a byte
+    bool given = false;      // softmax is
+    bool mask_bits = false;  // eight tokens a byte
 };
 
-struct Plan {
+struct Plan final : Work {
     Extent extent;
     Views views;
-    DType dtype;
-    int slots;
-    const gemm::Path* path;  // null: golden
-    RowFunctions rows;
-    int64_t c_stride;                          // of the sums of inputGrad and weightGrad: hidden in whole strips
-    bool chunks_outside;                       // more tokens than words: sums of all words are kept, and of one chunk
+    DType dtype = DType::f16;
+    int slots = 1;
+    const gemm::Path* path = nullptr;  // null: golden
+    RowFunctions rows{};
+    int64_t c_stride = 0;                      // of the sums of inputGrad and weightGrad: hidden in whole strips
+    bool chunks_outside = false;               // more tokens than words: sums of all words are kept, and of one chunk
     Piece<std::byte> input_rows, weight_rows;  // of the logits' product; not if softmax is given
     Piece<std::byte> input_columns, weight_columns;  // of the gradients'
     Piece<std::byte> g_tokens, g_words;
@@ -45,6 +45,8 @@ struct Plan {
     Piece<float> tile;
     Piece<std::byte> half_tile;  // [kTokens, kWords] in the 16-bit type
     Piece<double> golden_sums;
+
+    void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
 
 bool masked(const Plan& plan, std::byte* const* address, int64_t token) {
@@ -64,7 +66,8 @@ void zero(const Grid& grid, std::byte* const* address, int64_t rows, int64_t col
         for (int64_t j = 0; j < columns; ++j) *reinterpret_cast<uint16_t*>(grid.at(address, i, j)) = 0;
 }
 
-void run_empty(const Plan& plan, std::byte* const* address, std::byte*) noexcept {
+// Without tokens or words every sum is empty.
+void run_empty(const Plan& plan, std::byte* const* address) noexcept {
     zero(plan.views.input_grad, address, plan.extent.tokens, plan.extent.hidden);
     zero(plan.views.weight_grad, address, plan.extent.words, plan.extent.hidden);
 }
@@ -243,6 +246,12 @@ void run_fast(const Plan& plan, std::byte* const* address, std::byte* workspace)
     }
 }
 
+void Plan::run(std::byte* const* address, std::byte* workspace) const noexcept {
+    if (extent.tokens == 0 || extent.words == 0) return run_empty(*this, address);
+    if (path == nullptr) return run_golden(*this, address, workspace);
+    run_fast(*this, address, workspace);
+}
+
 // Panels follow from hidden and words alone: a token's sums do not depend on the tokens beside it.
 Extent extent_of(int64_t tokens, int64_t hidden, int64_t words) {
     const int64_t chunk = std::clamp(kChunkElements / hidden / kTokens * kTokens, kTokens, kMostTokens);
@@ -285,7 +294,7 @@ Planned plan_grad(const Call& call) {
     const int64_t tokens = input.of(0), hidden = input.of(1), words = weight.of(0);
     if (hidden == 0 || (tokens == 0 && words == 0)) return result;
     const bool golden = call.config.precision == Precision::golden, empty = tokens == 0 || words == 0;
-    Plan plan{};
+    Plan plan;
     plan.extent = empty ? Extent{tokens, hidden, words} : extent_of(tokens, hidden, words);
     plan.views = {{kGrad, call.view(kGrad)},
                   {kInput, input},
@@ -311,7 +320,7 @@ Planned plan_grad(const Call& call) {
     const auto bt = static_cast<double>(tokens), h = static_cast<double>(hidden), v = static_cast<double>(words);
     result.bytes = effort_of(4 * (bt * h + v * h), 6 * bt * v * h, golden);
     result.path = empty ? "zeros" : golden ? "golden" : plan.path->name;
-    result.work = work_of(plan, empty ? &run_empty : golden ? &run_golden : &run_fast);
+    result.work = std::make_unique<const Plan>(plan);
     return result;
 }
 

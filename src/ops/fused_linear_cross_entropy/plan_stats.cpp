@@ -16,23 +16,25 @@ constexpr int64_t kPackedElements = 4 << 20;  // of a chunk or a panel
 
 struct Views {
     Grid input, weight, target, max, sum, predicted, mask, masked_target, logits;
-    int64_t start, end;
-    bool with_logits;
+    int64_t start = 0, end = 0;
+    bool with_logits = false;
 };
 
-struct Plan {
+struct Plan final : Work {
     Extent extent;
     Views views;
-    DType dtype;
-    int slots;
-    const gemm::Path* path;  // null: golden
-    RowFunctions rows;
+    DType dtype = DType::f16;
+    int slots = 1;
+    const gemm::Path* path = nullptr;  // null: golden
+    RowFunctions rows{};
     Piece<std::byte> input, weight;     // packed
     Piece<float> tile;                  // logits of a block, one a slot
     Piece<std::byte> rounded;           // a row of them in the 16-bit type
     Piece<float> block_max, block_sum;  // [blocks of the panel][tokens of the chunk]
     Piece<float> max, picked;           // of every token of the chunk; picked: the logit of its target
     Piece<double> sum;
+
+    void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
 
 int64_t word_of(const Plan& plan, std::byte* const* address, int64_t token) {
@@ -63,10 +65,9 @@ void write_stats(const Plan& plan, std::byte* const* address, int64_t token, dou
     v.predicted.put(address, token, word >= 0 && word < plan.extent.words ? static_cast<float>(picked - max) : 0.0f);
 }
 
-void run_golden(const Plan& plan, std::byte* const* address, std::byte*) noexcept {
+void run_golden(const Plan& plan, std::byte* const* address) noexcept {
     const Extent& e = plan.extent;
     const GoldenOperands operands{plan.dtype, plan.views.input, plan.views.weight, e.tokens, e.hidden, e.words};
-    write_targets(plan, address);
     parallel_for(e.tokens, plan.slots, [&](int64_t i, int) {
         const GoldenStats stats = golden_stats(operands, address, i);
         const int64_t word = word_of(plan, address, i);
@@ -166,9 +167,10 @@ class Run {
     PackJob input_;
 };
 
-void run_fast(const Plan& plan, std::byte* const* address, std::byte* workspace) noexcept {
-    write_targets(plan, address);
-    for (int64_t c = 0; c < plan.extent.chunks(); ++c) Run(plan, address, workspace, c).all();
+void Plan::run(std::byte* const* address, std::byte* workspace) const noexcept {
+    write_targets(*this, address);
+    if (path == nullptr) return run_golden(*this, address);
+    for (int64_t c = 0; c < extent.chunks(); ++c) Run(*this, address, workspace, c).all();
 }
 
 // Tokens are cut into equal chunks of whole blocks.
@@ -189,7 +191,7 @@ Planned plan_stats(const Call& call) {
     const TensorView &input = call.view(kInput), &weight = call.view(kWeight);
     if (input.of(0) == 0) return result;
     const bool golden = call.config.precision == Precision::golden;
-    Plan plan{};
+    Plan plan;
     plan.extent = extent_of(input.of(0), input.of(1), weight.of(0));
     plan.views = {{kInput, input},
                   {kWeight, weight},
@@ -222,7 +224,7 @@ Planned plan_stats(const Call& call) {
     const auto bt = static_cast<double>(e.tokens), h = static_cast<double>(e.hidden), v = static_cast<double>(e.words);
     result.bytes = effort_of(2 * (bt * h + v * h), 2 * bt * v * (h + 16), golden);
     result.path = golden ? "golden" : plan.path->name;
-    result.work = work_of(plan, golden ? &run_golden : &run_fast);
+    result.work = std::make_unique<const Plan>(plan);
     return result;
 }
 

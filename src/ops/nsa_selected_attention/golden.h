@@ -14,7 +14,7 @@ void golden_forward(const Extent& extent, const GoldenForward& views, std::byte*
 
 struct GoldenGrad {
     Cube query, key, value, out, out_grad, max, sum, topk, query_grad, key_grad, value_grad;
-    bool with_out;
+    bool with_out = false;
 };
 // One head of the key, all rows. sums: [keys, depth + value_depth]; scores: [2, count·size]
 void golden_grad(const Extent& extent, const GoldenGrad& views, std::byte* const* address, int64_t key_head,

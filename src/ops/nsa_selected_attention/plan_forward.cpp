@@ -10,19 +10,21 @@
 namespace gradus::nsa_selected_attention {
 namespace {
 
-struct Plan {
-    Extent extent;
+struct Plan final : Work {
+    Extent extent{};
     GoldenForward views;
-    int slots;
-    const gemm::Path* path;
-    RowFunctions rows;
-    int64_t width;  // columns of a block's scores: whole strips
+    int slots = 1;
+    const gemm::Path* path = nullptr;  // null: golden
+    RowFunctions rows{};
+    int64_t width = 0;  // columns of a block's scores: whole strips
     // of a head of the key: blocks [size, D] and [Dv, size]
     Piece<std::byte> keys, values;
     // of a thread
     Piece<std::byte> query, e, packed_e, part_values, line;
     Piece<float> scores, c;
     Piece<double> total, golden_scores;
+
+    void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
 
 void put_copies(const Plan& plan, std::byte* const* address, int64_t row, int64_t head, Softmax softmax) noexcept {
@@ -152,6 +154,10 @@ void run_golden(const Plan& plan, std::byte* const* address, std::byte* workspac
     });
 }
 
+void Plan::run(std::byte* const* address, std::byte* workspace) const noexcept {
+    path == nullptr ? run_golden(*this, address, workspace) : run_fast(*this, address, workspace);
+}
+
 void book(Plan& plan, Scratch& scratch) {
     const gemm::Path& path = *plan.path;
     const Extent& e = plan.extent;
@@ -177,7 +183,7 @@ Planned plan_forward(const Call& call) {
     const TensorView &query = call.view(kQuery), &key = call.view(kKey);
     if (query.of(0) == 0) return result;
     const bool golden = call.config.precision == Precision::golden;
-    Plan plan{};
+    Plan plan;
     plan.extent = extent_of(call, kForwardPlaces, call.integer(kMode) == 2 && call.given(kMask));
     plan.views = {{kQuery, query},
                   {kKey, key},
@@ -197,7 +203,7 @@ Planned plan_forward(const Call& call) {
     }
     result.bytes = effort_of(plan.extent, 1, golden);
     result.path = golden ? "golden" : plan.path->name;
-    result.work = work_of(std::move(plan), golden ? &run_golden : &run_fast);
+    result.work = std::make_unique<const Plan>(std::move(plan));
     return result;
 }
 

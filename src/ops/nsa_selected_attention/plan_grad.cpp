@@ -185,13 +185,17 @@ void book(GradPlan& plan, Scratch& scratch) {
 
 }  // namespace
 
+void GradPlan::run(std::byte* const* address, std::byte* workspace) const noexcept {
+    path == nullptr ? run_golden(*this, address, workspace) : run_fast(*this, address, workspace);
+}
+
 Planned plan_grad(const Call& call) {
     using namespace grad;
     Planned result;
     const TensorView &query = call.view(kQuery), &key = call.view(kKey);
     if (query.of(0) == 0 && key.of(0) == 0) return result;
     const bool golden = call.config.precision == Precision::golden;
-    GradPlan plan{};
+    GradPlan plan;
     plan.extent = extent_of(call, kGradPlaces, call.integer(kMode) == 2);
     plan.views = {{kQuery, query},
                   {kKey, key},
@@ -218,7 +222,7 @@ Planned plan_grad(const Call& call) {
     }
     result.bytes = effort_of(e, 3.5, golden);
     result.path = golden ? "golden" : plan.path->name;
-    result.work = work_of(std::move(plan), golden ? &run_golden : &run_fast);
+    result.work = std::make_unique<const GradPlan>(std::move(plan));
     return result;
 }
 

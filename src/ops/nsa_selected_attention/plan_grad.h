@@ -34,14 +34,14 @@ struct KeyScratch {
     Piece<float> key_c, value_c;
 };
 
-struct GradPlan {
-    Extent extent;
+struct GradPlan final : Work {
+    Extent extent{};
     GoldenGrad views;
-    int slots;
-    const gemm::Path* path;
-    RowFunctions rows;
-    int64_t width;         // columns of a block's scores: whole strips
-    int64_t rows_at_once;  // query rows of one product of dK and dV
+    int slots = 1;
+    const gemm::Path* path = nullptr;  // null: golden
+    RowFunctions rows{};
+    int64_t width = 0;         // columns of a block's scores: whole strips
+    int64_t rows_at_once = 0;  // query rows of one product of dK and dV
     std::vector<Stage> stages;
     // of a head of the key: who chose a block, and where its list goes on; blocks [size, D], [D, size] and [size, Dv];
     // sums of dK and dV
@@ -54,6 +54,8 @@ struct GradPlan {
     QueryScratch query;
     KeyScratch key;
     Piece<double> golden_sums, golden_scores;
+
+    void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
 
 // What a half works on.

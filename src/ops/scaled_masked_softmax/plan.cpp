@@ -29,7 +29,7 @@ struct Operand {
 
 // Blocks are chunks of rows of some of the matrices that share a mask; both are cut by the problem alone.
 template <typename Kernel, size_t kOperands>
-struct Plan {
+struct Plan : Work {
     std::array<Operand, kOperands> operand;
     int64_t matrices = 0, inner = 0, rows = 0, n = 0;
     int64_t sharing = 1;  // matrices one after the other that have the same mask
@@ -38,6 +38,12 @@ struct Plan {
     float scale = 1;
     bool streaming = false;
     Kernel kernel = nullptr;
+};
+struct ForwardPlan final : Plan<ForwardKernel, 3> {
+    void run(std::byte* const* address, std::byte* workspace) const noexcept override;
+};
+struct BackwardPlan final : Plan<BackwardKernel, 4> {
+    void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
 
 struct Given {
@@ -49,8 +55,7 @@ struct Given {
 // Where all heads share a mask they follow each other, batch by batch; where all batches share one, but not the heads,
 // batches are walked inside a head.
 template <typename Kernel, size_t kOperands>
-Plan<Kernel, kOperands> walk(std::array<Given, kOperands> given, size_t mask) {
-    Plan<Kernel, kOperands> plan;
+void set_walk(Plan<Kernel, kOperands>& plan, std::array<Given, kOperands> given, size_t mask) {
     const TensorView shape = given[0].view;
     TensorView& shared = given[mask].view;
     for (const size_t d : {size_t{0}, size_t{1}}) {
@@ -86,15 +91,15 @@ Plan<Kernel, kOperands> walk(std::array<Given, kOperands> given, size_t mask) {
     plan.block_matrices = std::clamp<int64_t>(kBlockElements / (plan.chunk_rows * plan.n), 1, plan.sharing);
     plan.blocks_sharing = (plan.sharing + plan.block_matrices - 1) / plan.block_matrices;
     plan.blocks = plan.matrices / plan.sharing * plan.chunks * plan.blocks_sharing;
-    return plan;
 }
 
-template <typename Kernel, size_t kOperands>
+template <typename Plan, typename Kernel, size_t kOperands>
 Planned planned(const Call& call, const std::array<Given, kOperands>& given, size_t mask, double scale, Kernel fast,
-                Kernel golden, RunPlan<Plan<Kernel, kOperands>> run) {
+                Kernel golden) {
     Planned result;
     if (given[0].view.empty()) return result;
-    Plan<Kernel, kOperands> plan = walk<Kernel>(given, mask);
+    Plan plan;
+    set_walk(plan, given, mask);
     const bool is_golden = call.config.precision == Precision::golden;
     plan.kernel = is_golden ? golden : fast;
     plan.slots = call.config.num_threads;
@@ -109,7 +114,7 @@ Planned planned(const Call& call, const std::array<Given, kOperands>& given, siz
         operand.scratch = result.scratch.book<std::byte>(plan.chunk_rows * operand.pitch, plan.slots);
     }
     result.path = is_golden ? "golden" : isa_name(std::min(call.config.max_isa, Isa::avx512));
-    result.work = work_of(std::move(plan), run);
+    result.work = std::make_unique<const Plan>(plan);
     return result;
 }
 
@@ -144,18 +149,18 @@ void run_block(const Plan& plan, int64_t block, int slot, std::byte* const* addr
     if (plan.streaming) stream_fence();
 }
 
-void run_forward(const Plan<ForwardKernel, 3>& plan, std::byte* const* address, std::byte* workspace) noexcept {
-    parallel_for(plan.blocks, plan.slots, [&](int64_t block, int slot) {
-        run_block(plan, block, slot, address, workspace, [&plan](const auto& s, int64_t rows) {
-            plan.kernel({s[0], s[1], s[2], rows, plan.n, plan.scale, plan.streaming});
+void ForwardPlan::run(std::byte* const* address, std::byte* workspace) const noexcept {
+    parallel_for(blocks, slots, [&](int64_t block, int slot) {
+        run_block(*this, block, slot, address, workspace, [this](const auto& s, int64_t count) {
+            kernel({s[0], s[1], s[2], count, n, scale, streaming});
         });
     });
 }
 
-void run_backward(const Plan<BackwardKernel, 4>& plan, std::byte* const* address, std::byte* workspace) noexcept {
-    parallel_for(plan.blocks, plan.slots, [&](int64_t block, int slot) {
-        run_block(plan, block, slot, address, workspace, [&plan](const auto& s, int64_t rows) {
-            plan.kernel({s[0], s[1], s[2], s[3], rows, plan.n, plan.scale, plan.streaming});
+void BackwardPlan::run(std::byte* const* address, std::byte* workspace) const noexcept {
+    parallel_for(blocks, slots, [&](int64_t block, int slot) {
+        run_block(*this, block, slot, address, workspace, [this](const auto& s, int64_t count) {
+            kernel({s[0], s[1], s[2], s[3], count, n, scale, streaming});
         });
     });
 }
@@ -165,21 +170,20 @@ void run_backward(const Plan<BackwardKernel, 4>& plan, std::byte* const* address
 Planned plan_forward(const Call& call) {
     using namespace forward;
     const DType dtype = call.view(kX).dtype;
-    return planned<ForwardKernel, 3>(
-        call, {{{call.view(kX), kX}, {call.view(kMask), kMask}, {call.view(kY), kY, true}}}, 1, call.real(kScale),
-        choose_forward(dtype, call.config.max_isa), golden_forward(dtype), run_forward);
+    const std::array<Given, 3> given = {{{call.view(kX), kX}, {call.view(kMask), kMask}, {call.view(kY), kY, true}}};
+    return planned<ForwardPlan>(call, given, 1, call.real(kScale), choose_forward(dtype, call.config.max_isa),
+                                golden_forward(dtype));
 }
 
 Planned plan_backward(const Call& call) {
     using namespace backward;
     const DType dtype = call.view(kGradOutput).dtype;
-    return planned<BackwardKernel, 4>(call,
-                                      {{{call.view(kGradOutput), kGradOutput},
-                                        {call.view(kY), kY},
-                                        {call.view(kMask), kMask},
-                                        {call.view(kOut), kOut, true}}},
-                                      2, call.real(kScale), choose_backward(dtype, call.config.max_isa),
-                                      golden_backward(dtype), run_backward);
+    const std::array<Given, 4> given = {{{call.view(kGradOutput), kGradOutput},
+                                         {call.view(kY), kY},
+                                         {call.view(kMask), kMask},
+                                         {call.view(kOut), kOut, true}}};
+    return planned<BackwardPlan>(call, given, 2, call.real(kScale), choose_backward(dtype, call.config.max_isa),
+                                 golden_backward(dtype));
 }
 
 }  // namespace gradus::scaled_masked_softmax

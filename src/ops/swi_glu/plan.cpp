@@ -9,11 +9,41 @@ namespace gradus::swi_glu {
 namespace {
 
 template <typename Kernel>
-struct Plan {
+struct Plan : Work {
+    Plan(const Tiles& cut, int threads, DType type, Kernel function)
+        : tiles(cut), slots(threads), dtype(type), kernel(function) {}
     Tiles tiles;
     int slots;
     DType dtype;
     Kernel kernel;  // null: golden
+};
+
+struct ForwardPlan final : Plan<ForwardKernel> {
+    using Plan::Plan;
+    void run(std::byte* const* address, std::byte*) const noexcept override {
+        parallel_for(tiles.count, slots, [&](int64_t tile, int) {
+            run_tile(tiles, tile, address, [this](const auto& p, int64_t n) {
+                if (kernel)
+                    kernel(p[0], p[1], p[2], n);
+                else
+                    golden_forward(dtype, p[0], p[1], p[2], n);
+            });
+        });
+    }
+};
+
+struct GradPlan final : Plan<GradKernel> {
+    using Plan::Plan;
+    void run(std::byte* const* address, std::byte*) const noexcept override {
+        parallel_for(tiles.count, slots, [&](int64_t tile, int) {
+            run_tile(tiles, tile, address, [this](const auto& p, int64_t n) {
+                if (kernel)
+                    kernel(p[0], p[1], p[2], p[3], p[4], n);
+                else
+                    golden_grad(dtype, p[0], p[1], p[2], p[3], p[4], n);
+            });
+        });
+    }
 };
 
 TensorView half_of(TensorView view, int axis, int which) {
@@ -23,8 +53,8 @@ TensorView half_of(TensorView view, int axis, int which) {
     return view;
 }
 
-template <typename Kernel>
-Planned planned(const Call& call, std::span<const RowOperand> operands, Kernel kernel, RunPlan<Plan<Kernel>> run) {
+template <typename Plan, typename Kernel>
+Planned planned(const Call& call, std::span<const RowOperand> operands, Kernel kernel) {
     const TensorView& half = operands[0].view;
     Planned result;
     if (half.empty()) return result;
@@ -37,32 +67,9 @@ Planned planned(const Call& call, std::span<const RowOperand> operands, Kernel k
         written += operand.written ? bytes : 0;
     }
     result.path = golden ? "golden" : isa_name(std::min(call.config.max_isa, Isa::avx512));
-    result.work = work_of(Plan<Kernel>{tiles_of(operands, written > kStreamingBytes), call.config.num_threads,
-                                       half.dtype, golden ? nullptr : kernel},
-                          run);
+    result.work = std::make_unique<const Plan>(tiles_of(operands, written > kStreamingBytes), call.config.num_threads,
+                                               half.dtype, golden ? nullptr : kernel);
     return result;
-}
-
-void run_forward(const Plan<ForwardKernel>& plan, std::byte* const* address, std::byte*) noexcept {
-    parallel_for(plan.tiles.count, plan.slots, [&](int64_t tile, int) {
-        run_tile(plan.tiles, tile, address, [&plan](const auto& p, int64_t n) {
-            if (plan.kernel)
-                plan.kernel(p[0], p[1], p[2], n);
-            else
-                golden_forward(plan.dtype, p[0], p[1], p[2], n);
-        });
-    });
-}
-
-void run_grad(const Plan<GradKernel>& plan, std::byte* const* address, std::byte*) noexcept {
-    parallel_for(plan.tiles.count, plan.slots, [&](int64_t tile, int) {
-        run_tile(plan.tiles, tile, address, [&plan](const auto& p, int64_t n) {
-            if (plan.kernel)
-                plan.kernel(p[0], p[1], p[2], p[3], p[4], n);
-            else
-                golden_grad(plan.dtype, p[0], p[1], p[2], p[3], p[4], n);
-        });
-    });
 }
 
 }  // namespace
@@ -73,7 +80,7 @@ Planned plan_forward(const Call& call) {
     const int axis = axis_of(call.integer(kDim), x.rank);
     const RowOperand operands[] = {
         {half_of(x, axis, 0), kX, false}, {half_of(x, axis, 1), kX, false}, {call.view(kOut), kOut, true}};
-    return planned(call, operands, choose_forward(x.dtype, call.config.max_isa), run_forward);
+    return planned<ForwardPlan>(call, operands, choose_forward(x.dtype, call.config.max_isa));
 }
 
 Planned plan_grad(const Call& call) {
@@ -85,7 +92,7 @@ Planned plan_grad(const Call& call) {
                                    {half_of(x, axis, 1), kX, false},
                                    {half_of(out, axis, 0), kOut, true},
                                    {half_of(out, axis, 1), kOut, true}};
-    return planned(call, operands, choose_grad(x.dtype, call.config.max_isa), run_grad);
+    return planned<GradPlan>(call, operands, choose_grad(x.dtype, call.config.max_isa));
 }
 
 }  // namespace gradus::swi_glu
