@@ -1,5 +1,6 @@
 #include "base/cpu.h"
 
+#include <atomic>
 #include <cstdint>
 
 #if defined(__x86_64__)
@@ -73,15 +74,14 @@ uint32_t detect() { return 1u << static_cast<int>(Isa::scalar); }
 
 #endif
 
+// 0: not detected yet. Threads that come at once all find the same; no guard that a fork could leave shut.
+constinit std::atomic<uint32_t> detected{0};
+
 }  // namespace
 
-const char* isa_name(Isa isa) {
-    static const char* const names[] = {"scalar", "neon", "sve", "avx2", "avx512", "avx512_bf16", "amx"};
-    return names[static_cast<int>(isa)];
-}
-
 bool cpu_has(Isa isa) {
-    static const uint32_t found = detect();
+    uint32_t found = detected.load(std::memory_order_relaxed);
+    if (found == 0) detected.store(found = detect(), std::memory_order_relaxed);
     return (found >> static_cast<int>(isa) & 1) != 0;
 }
 

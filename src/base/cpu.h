@@ -9,8 +9,10 @@ namespace gradus {
 // Ascending: asking for a cap of one allows all before it that the CPU has. ARM and x86 never meet.
 enum class Isa { scalar, neon, sve, avx2, avx512, avx512_bf16, amx };
 
-const char* isa_name(Isa isa);
-bool cpu_has(Isa isa);  // found once; AMX includes the kernel's permission for this process
+inline constexpr const char* kIsaNames[] = {"scalar", "neon", "sve", "avx2", "avx512", "avx512_bf16", "amx"};
+constexpr const char* isa_name(Isa isa) { return kIsaNames[static_cast<int>(isa)]; }
+
+bool cpu_has(Isa isa);  // detected at the first question; AMX includes the kernel's permission for this process
 Isa cpu_best_isa();
 std::vector<Isa> cpu_isas();  // those this CPU has, ascending
 

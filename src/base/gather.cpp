@@ -1,6 +1,7 @@
 #include "base/gather.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "base/cpu.h"
@@ -107,15 +108,20 @@ __attribute__((target("avx512f"))) void lines_avx512(std::byte* to, const std::b
         _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
 }
 
-CopyLines choose_lines() {
-    if (cpu_has(Isa::avx512)) return lines_avx512;
-    return cpu_has(Isa::avx2) ? lines_avx : lines_sse2;
+// Null: not chosen yet. Threads that come at once all write the same; no guard that a fork could leave shut.
+constinit std::atomic<CopyLines> chosen_lines{nullptr};
+
+CopyLines choose_lines() noexcept {
+    const CopyLines lines = cpu_has(Isa::avx512) ? lines_avx512 : cpu_has(Isa::avx2) ? lines_avx : lines_sse2;
+    chosen_lines.store(lines, std::memory_order_relaxed);
+    return lines;
 }
 
 }  // namespace
 
 void copy_streaming(std::byte* to, const std::byte* from, int64_t bytes) noexcept {
-    static const CopyLines copy_lines = choose_lines();
+    CopyLines copy_lines = chosen_lines.load(std::memory_order_relaxed);
+    if (copy_lines == nullptr) copy_lines = choose_lines();
     // whole lines only: a line that is written in part is read first after all
     const int64_t head = std::min(bytes, static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) % kLine));
     const int64_t lines = (bytes - head) / kLine, tail = head + lines * kLine;

@@ -28,7 +28,8 @@ constexpr int kRows = 6, kVectors = 2;
 #endif
 constexpr int64_t kBlock = 256;  // k: A and B of a tile stay in L1
 
-HWY_INLINE int64_t columns() { return kVectors * static_cast<int64_t>(hn::Lanes(F32())); }
+// Vectors are as long as they are compiled for, or there could be no arrays of them.
+constexpr int64_t kColumns = kVectors * static_cast<int64_t>(hn::MaxLanes(F32()));
 
 // Additions in one chain before it is folded. Products of bf16 have 16 bits, so 256 equal ones are still exact; those
 // of f16 have 22, and 48 of them may be off by 12·2^-24 already.
@@ -91,16 +92,16 @@ void tile(int64_t k, const float* a, const float* b, float* c, int64_t stride, b
     }
     HWY_ALIGN float local[kUsed * kVectors * HWY_MAX_BYTES / sizeof(float)];
     run_chain(kLongest, a, b, sums);
-    put(sums, local, columns(), false);
+    put(sums, local, kColumns, false);
     for (int64_t p = kLongest; p < k; p += kLongest) {
-        run_chain(std::min(kLongest, k - p), a + p * kRows, b + p * columns(), sums);
-        put(sums, local, columns(), true);
+        run_chain(std::min(kLongest, k - p), a + p * kRows, b + p * kColumns, sums);
+        put(sums, local, kColumns, true);
     }
     const F32 d;
     for (int i = 0; i < kUsed; ++i)
-        for (int64_t j = 0; j < columns(); j += static_cast<int64_t>(hn::Lanes(d))) {
+        for (int64_t j = 0; j < kColumns; j += static_cast<int64_t>(hn::Lanes(d))) {
             float* to = c + i * stride + j;
-            const V32 sum = hn::Load(d, local + i * columns() + j);
+            const V32 sum = hn::Load(d, local + i * kColumns + j);
             hn::StoreU(add ? hn::Add(hn::LoadU(d, to), sum) : sum, d, to);
         }
 }
@@ -111,7 +112,7 @@ void multiply(const Panel& a, const std::byte* packed_a, const Panel& b, const s
     if (a.k == 0 && !block.accumulate)
         for (int64_t i = 0; i < block.a_strips * kRows; ++i)
             std::memset(block.c + i * block.c_stride, 0,
-                        sizeof(float) * static_cast<size_t>(block.b_strips * columns()));
+                        sizeof(float) * static_cast<size_t>(block.b_strips * kColumns));
     for (int64_t kb = 0; kb * kBlock < a.k; ++kb)
         for (int64_t j = 0; j < block.b_strips; ++j) {  // a strip of B stays in L1, the block of A in L2
             const auto* strip_b = reinterpret_cast<const float*>(packed_b + b.at(kb, block.b_strip + j));
@@ -121,7 +122,7 @@ void multiply(const Panel& a, const std::byte* packed_a, const Panel& b, const s
                                       : rows > kFew ? &tile<kChain<T>, kMore>
                                                     : &tile<kChain<T>, kFew>;
                 function(a.length(kb), reinterpret_cast<const float*>(packed_a + a.at(kb, block.a_strip + i)), strip_b,
-                         block.c + i * kRows * block.c_stride + j * columns(), block.c_stride,
+                         block.c + i * kRows * block.c_stride + j * kColumns, block.c_stride,
                          kb > 0 || block.accumulate);
             }
         }
@@ -190,8 +191,6 @@ void pack_side_by_side(const Panel& panel, std::byte* packed, const Part& part, 
     }
 }
 
-constexpr int64_t kColumns = kVectors * static_cast<int64_t>(hn::MaxLanes(F32()));
-
 template <typename T>
 void pack(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) noexcept {
     const bool is_a = panel.strip.rows == kRows;
@@ -202,14 +201,17 @@ void pack(const Panel& panel, std::byte* packed, const Part& part, const Matrix&
                   [is_a](const Piece& piece) { is_a ? pack_piece<T, kRows>(piece) : pack_piece<T, kColumns>(piece); });
 }
 
-const Path* path_for(DType dtype) {
-    static const auto make = []<typename T>(T, const char* name) {
-        return Path{name, kDTypeOf<T>, {kRows, 1}, {columns(), 1}, kBlock, sizeof(float), &pack<T>, &multiply<T>};
-    };
-    static const char* const name = isa_name(isa_of_target(HWY_TARGET));
-    static const Path of_f16 = make(f16{}, name), of_bf16 = make(bf16{}, name);
-    return dtype == DType::f16 ? &of_f16 : &of_bf16;
-}
+template <typename T>
+constexpr Path kPath = {isa_name(isa_of_target(HWY_TARGET)),
+                        kDTypeOf<T>,
+                        {kRows, 1},
+                        {kColumns, 1},
+                        kBlock,
+                        sizeof(float),
+                        &pack<T>,
+                        &multiply<T>};
+
+const Path* path_for(DType dtype) { return dtype == DType::f16 ? &kPath<f16> : &kPath<bf16>; }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gradus::gemm

@@ -3,6 +3,8 @@
 
 #include <hwy/highway.h>
 
+#include <atomic>
+
 #include "base/cpu.h"
 
 namespace gradus {
@@ -19,10 +21,14 @@ constexpr Isa isa_of_target(int64_t target) {
 #endif
 }
 
+// What Highway supports here: asking executes CPUID, 18 µs behind a hypervisor. 0: not asked yet. Threads that come at
+// once all find the same; no guard that a fork could leave shut.
+inline constinit std::atomic<int64_t> supported_targets{0};
+
 // Highway's targets within a cap of max_isa; lower bits are better targets.
 inline int64_t targets_within(Isa isa) {
-    static const int64_t supported = hwy::SupportedTargets();  // executes CPUID: 18 µs behind a hypervisor
-    int64_t targets = supported;
+    int64_t targets = supported_targets.load(std::memory_order_relaxed);
+    if (targets == 0) supported_targets.store(targets = hwy::SupportedTargets(), std::memory_order_relaxed);
 #if HWY_ARCH_X86
     if (isa < Isa::avx512) targets &= ~(HWY_AVX2 - 1);
     if (isa < Isa::avx2) targets &= HWY_SCALAR | HWY_EMU128;
