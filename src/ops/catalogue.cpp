@@ -1,5 +1,7 @@
 // gradus.h: all operators as data, and the call by name.
+#include <atomic>
 #include <cstring>
+#include <memory>
 
 #include "aclnn/boundary.h"
 #include "aclnn/phases.h"
@@ -11,16 +13,13 @@
 namespace gradus {
 namespace {
 
-const std::vector<const Operator*>& operators() {
-    static const std::vector<const Operator*>& list = *[] {
-        auto* all = new std::vector<const Operator*>;
+// Calls visit for every operator.
+template <typename Visit>
+void each_operator(const Visit& visit) {
 #define GRADUS_FAMILY(name) \
-    for (const Operator& op : name##_operators()) all->push_back(&op);
+    for (const Operator& op : name##_operators()) visit(op);
 #include "families.inc"
 #undef GRADUS_FAMILY
-        return all;
-    }();
-    return list;
 }
 
 Value absent(gradusKind kind) {
@@ -87,16 +86,27 @@ Status arrange(const Operator& op, std::span<const gradusArg> args, std::vector<
 }
 
 const Operator* find_operator(const char* name) {
-    for (const Operator* op : operators())
-        if (name != nullptr && std::strcmp(op->name, name) == 0) return op;
-    return nullptr;
+    const Operator* found = nullptr;
+    each_operator([&](const Operator& op) {
+        if (name != nullptr && std::strcmp(op.name, name) == 0) found = &op;
+    });
+    return found;
 }
 
 Status unknown_operator(const char* name) {
     std::string names;
-    for (const Operator* op : operators()) names += concat(names.empty() ? "" : ", ", op->name);
+    each_operator([&](const Operator& op) { names += concat(names.empty() ? "" : ", ", op.name); });
     return invalid("op", name == nullptr ? "NULL" : name, ", expected one of ", names);
 }
+
+std::string all_json() {
+    std::string json = "[";
+    each_operator([&](const Operator& op) { json += concat(json.size() == 1 ? "" : ",\n ", operator_json(op)); });
+    return json + "]\n";
+}
+
+// Null: not made yet. Made without a lock or a guard, which a fork could leave shut, and never freed.
+constinit std::atomic<const std::string*> catalogue{nullptr};
 
 }  // namespace
 }  // namespace gradus
@@ -106,13 +116,13 @@ using namespace gradus;  // NOLINT(google-build-using-namespace)
 extern "C" {
 
 const char* gradusCatalogue(void) {
-    static const std::string& text = *[] {
-        auto* json = new std::string("[");
-        for (const Operator* op : operators()) *json += concat(json->size() == 1 ? "" : ",\n ", operator_json(*op));
-        *json += "]\n";
-        return json;
-    }();
-    return text.c_str();
+    const std::string* text = catalogue.load(std::memory_order_acquire);
+    if (text == nullptr) {
+        auto made = std::make_unique<const std::string>(all_json());
+        // whoever comes second finds the first one's in `text`
+        if (catalogue.compare_exchange_strong(text, made.get(), std::memory_order_acq_rel)) text = made.release();
+    }
+    return text->c_str();
 }
 
 aclnnStatus gradusPrepare(const char* op, const gradusArg* args, uint64_t count, uint64_t* workspaceSize,
