@@ -115,25 +115,28 @@ std::string shape_text(const TensorView& view) {
 }
 
 Status check_extent(const TensorView& view) {
-    int64_t count = 1, last = view.offset, bytes = 0;
-    bool overflow = false;
     for (int d = 0; d < view.rank; ++d) {
         if (view.of(d) < 0)
             return {ACLNN_ERR_PARAM_INVALID, concat("size ", view.of(d), " of dim ", d, ", expected 0 or more")};
         if (view.step(d) < 0)
             return {ACLNN_ERR_PARAM_INVALID, concat("stride ", view.step(d), " of dim ", d, ", expected 0 or more")};
     }
-    if (view.empty()) return {};
+    if (view.offset < 0) return {ACLNN_ERR_PARAM_INVALID, concat("offset ", view.offset, ", expected 0 or more")};
+    int64_t count = 1, last = view.offset;
+    bool overflow = false;
     for (int d = 0; d < view.rank; ++d) {
+        const int64_t size = std::max<int64_t>(view.of(d), 1);  // plans multiply the other sizes of empty views too
         int64_t reach;
-        overflow |= __builtin_mul_overflow(count, view.of(d), &count);
-        overflow |= __builtin_mul_overflow(view.of(d) - 1, view.step(d), &reach);
+        overflow |= __builtin_mul_overflow(count, size, &count);
+        overflow |= __builtin_mul_overflow(size - 1, view.step(d), &reach);
         overflow |= __builtin_add_overflow(last, reach, &last);
     }
+    int64_t bytes;
+    overflow |= __builtin_mul_overflow(count, dtype_size(view.dtype), &bytes);
     overflow |= last == INT64_MAX || __builtin_mul_overflow(last + 1, dtype_size(view.dtype), &bytes);
     if (overflow)
         return {ACLNN_ERR_PARAM_INVALID, concat("shape ", shape_text(view), " with its strides exceeds 2^63 bytes")};
-    if (view.offset < 0 || (view.storage >= 0 && last >= view.storage))
+    if (!view.empty() && view.storage >= 0 && last >= view.storage)
         return {ACLNN_ERR_PARAM_INVALID,
                 concat("elements ", view.offset, " to ", last, " of the view ", shape_text(view),
                        ", expected inside the ", view.storage, " elements of storageDims")};

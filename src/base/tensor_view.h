@@ -39,7 +39,8 @@ struct TensorView {
 
 std::string shape_text(const TensorView& view);  // "[4, 1, 22016]"
 
-// Sizes and strides are not negative, every product and offset fits int64, and every element lies inside the storage.
+// Sizes, strides and the offset are not negative, every product of sizes and every offset fits int64 in bytes (of an
+// empty view with each 0 taken as 1), and every element lies inside the storage.
 Status check_extent(const TensorView& view);
 
 // Whether two elements of one view share an address, and whether any element of `a` shares a byte with one of `b` when

@@ -99,24 +99,78 @@ TEST(Views, OverlapOfInputAndOutput) {
     EXPECT_EQ(aclrtFree(memory), 0);
 }
 
-// Sizes and strides at the end of the numbers: refused, not wrapped.
+constexpr int64_t kHuge = INT64_MAX, kBig = int64_t{1} << 40;
+
+struct Strided {
+    Shape shape;
+    std::vector<int64_t> stride;  // none: row-major
+    int64_t offset = 0;
+};
+
+// Phase one's answer to a view as input and output; SwiGlu halves dim 0.
+int answer(const Strided& view, std::string& message) {
+    Shape half = view.shape;
+    half[0] /= 2;
+    const auto make = [&](const Shape& shape) {
+        return aclCreateTensor(shape.data(), shape.size(), ACL_FLOAT,
+                               view.stride.empty() ? nullptr : view.stride.data(), view.offset, ACL_FORMAT_ND,
+                               shape.data(), shape.size(), nullptr);
+    };
+    aclTensor *x = make(view.shape), *y = make(half);
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    const int code = aclnnSwiGluGetWorkspaceSize(x, 0, y, &size, &executor);
+    message = take_message();
+    if (code == 0) EXPECT_EQ(aclnnSwiGlu(nullptr, 0, executor, stream()), 0) << take_message();
+    EXPECT_EQ(aclDestroyTensor(x), 0);
+    EXPECT_EQ(aclDestroyTensor(y), 0);
+    return code;
+}
+
+// Sizes and strides at the end of the numbers: refused, not wrapped, also where a size of 0 hides them.
 TEST(Views, AbsurdSizes) {
-    const int64_t huge = INT64_MAX, big = int64_t{1} << 40;
-    for (const auto& [shape, stride] : std::vector<std::pair<Shape, std::vector<int64_t>>>{{{huge}, {1}},
-                                                                                           {{2}, {huge}},
-                                                                                           {{big, big}, {1, 1}},
-                                                                                           {{big, 2}, {big, big}},
-                                                                                           {{4, 4}, {huge, huge}},
-                                                                                           {{-4}, {1}}}) {
-        aclTensor* x = aclCreateTensor(shape.data(), shape.size(), ACL_FLOAT, stride.data(), 0, ACL_FORMAT_ND,
-                                       shape.data(), shape.size(), nullptr);
-        ASSERT_NE(x, nullptr);
-        uint64_t size = 0;
-        aclOpExecutor* executor = nullptr;
-        EXPECT_EQ(aclnnSwiGluGetWorkspaceSize(x, 0, x, &size, &executor), 161002) << text(shape) << text(stride);
-        EXPECT_NE(take_message().find("aclnnSwiGlu: x: "), std::string::npos);
-        EXPECT_EQ(aclDestroyTensor(x), 0);
+    const Option off("limits", "off");
+    std::string message;
+    for (const Strided& view : std::vector<Strided>{{{kHuge}, {1}},
+                                                    {{2}, {kHuge}},
+                                                    {{kBig, kBig}, {1, 1}},
+                                                    {{kBig, 2}, {kBig, kBig}},
+                                                    {{4, 4}, {kHuge, kHuge}},
+                                                    {{kBig, 1 << 22}, {0, 0}},
+                                                    {{0, kBig, kBig}, {}},
+                                                    {{kBig, 0, kBig}, {}},
+                                                    {{kBig, kBig, 0}, {}},
+                                                    {{kBig, kBig, 0}, {0, 0, 0}},
+                                                    {{0, 4}, {1, kHuge}},
+                                                    {{0, 4, 4}, {1, kHuge / 4, kHuge / 4}},
+                                                    {{0, kHuge}, {1, 1}},
+                                                    {{0, 4}, {4, 1}, kHuge},
+                                                    {{0, 4}, {4, 1}, kHuge / 4}}) {
+        EXPECT_EQ(answer(view, message), 161002) << text(view.shape) << text(view.stride);
+        EXPECT_NE(message.find("aclnnSwiGlu: x: shape " + text(view.shape) + " with its strides exceeds 2^63 bytes"),
+                  std::string::npos)
+            << message;
     }
+    for (const Strided& view : std::vector<Strided>{{{-4}, {1}}, {{4, 4}, {-4, 1}}, {{4}, {1}, -1}, {{0}, {1}, -1}}) {
+        EXPECT_EQ(answer(view, message), 161002) << text(view.shape) << text(view.stride);
+        EXPECT_NE(message.find("expected 0 or more"), std::string::npos) << message;
+    }
+}
+
+// Nothing to read and nothing to write, whatever the strides of the dims that do not step.
+TEST(Views, EmptyViews) {
+    const Option off("limits", "off");
+    std::string message;
+    for (const Strided& view : std::vector<Strided>{{{0, 128}, {}},
+                                                    {{0, 128}, {0, 0}},
+                                                    {{0, 128}, {kHuge, 1}},
+                                                    {{0, 128}, {128, 1}, 7},
+                                                    {{128, 0}, {}},
+                                                    {{4, 0, 1}, {0, kHuge, kHuge}},
+                                                    {{0, kBig}, {kBig, 1}},
+                                                    {{0}, {}},
+                                                    {{0, 0, 0}, {}}})
+        EXPECT_EQ(answer(view, message), 0) << text(view.shape) << text(view.stride) << message;
 }
 
 }  // namespace
