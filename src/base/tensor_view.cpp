@@ -2,74 +2,99 @@
 
 #include <algorithm>
 #include <numeric>
-#include <vector>
+#include <span>
+#include <utility>
 
 #include "aclnn/aclnn_base.h"
 
 namespace gradus {
 namespace {
 
-// Addresses two elements can differ by are sums d·stride with |d| bounded: does any such sum hit the target? Depth
-// first from the largest stride; what the smaller ones can still reach prunes nearly everything.
-class Difference {
+// A dim that moves: d·stride for d from 0 to `most`.
+struct Step {
+    uint64_t stride, most;
+};
+
+struct Steps {
+    std::array<Step, 2 * kMaxRank + 1> step;  // the dims of two views and the bytes of an element
+    size_t count = 0;
+
+    void add(uint64_t stride, uint64_t most) { step[count++] = {stride, most}; }
+    void add(const TensorView& view, int64_t unit) {
+        for (int d = 0; d < view.rank; ++d)  // a dim of size 1 may have any stride, also one whose bytes do not fit
+            if (view.of(d) > 1) add(static_cast<uint64_t>(view.step(d) * unit), static_cast<uint64_t>(view.of(d) - 1));
+    }
+    std::span<const Step> ascending() {
+        std::sort(step.begin(), step.begin() + count, [](const Step& a, const Step& b) { return a.stride < b.stride; });
+        return {step.data(), count};
+    }
+};
+
+// Sums with one multiple of each stride: is a target among them? Depth first from the largest stride, over the
+// multiples that leave what the smaller ones reach, and a multiple of their common divisor; so two strides take one
+// step. Sums never exceed two extents of less than 2^63 bytes, and fit.
+class Sums {
   public:
-    void add(int64_t stride, int64_t low, int64_t high) {
-        if (low == 0 && high == 0) return;
-        for (Term& term : terms_) {
-            if (term.stride != stride) continue;
-            term.low += low;
-            term.high += high;
-            merged_ = true;
+    static constexpr int kBudget = 10000;  // steps of a search, about half a millisecond
+
+    // Strides come in ascending order.
+    void add(uint64_t stride, uint64_t most) {
+        if (stride == 0 || most == 0) return;
+        if (terms_[count_].stride == stride) {
+            terms_[count_].most += most;
+            terms_[count_].reach += stride * most;
             return;
         }
-        terms_.push_back({stride, low, high});
+        const Term& below = terms_[count_];
+        Term& term = terms_[++count_];
+        term = {stride, most, below.reach + stride * most, std::gcd(below.divisor, stride), 0, 0};
+        term.period = below.divisor / term.divisor;
+        if (term.period > 1) term.inverse = inverse_of(stride / term.divisor % term.period, term.period);
     }
 
-    // `nonzero`: by another choice than all d = 0. Two dims of one stride can step against each other.
-    bool reaches(int64_t target, bool nonzero) {
-        if (nonzero && merged_) return true;
-        std::sort(terms_.begin(), terms_.end(), [](const Term& a, const Term& b) { return a.stride > b.stride; });
-        reach_.assign(terms_.size() + 1, {0, 0});
-        divisor_.assign(terms_.size() + 1, 0);
-        for (size_t i = terms_.size(); i-- > 0;) {
-            reach_[i] = {reach_[i + 1].low + terms_[i].low * terms_[i].stride,
-                         reach_[i + 1].high + terms_[i].high * terms_[i].stride};
-            divisor_[i] = std::gcd(divisor_[i + 1], terms_[i].stride);
-        }
-        return search(0, target, nonzero);
+    // Spends the budget; without any left the answer is yes.
+    bool contain(uint64_t target, int& budget) const {
+        const Term& top = terms_[count_];
+        return target <= top.reach && (count_ == 0 || target % top.divisor == 0) && search(count_, target, budget);
     }
 
   private:
     struct Term {
-        int64_t stride, low, high;
-    };
-    struct Range {
-        int64_t low, high;
+        uint64_t stride, most;
+        uint64_t reach, divisor;   // largest sum and common divisor of all terms up to this one
+        uint64_t period, inverse;  // multiples that suit the smaller terms are `period` apart; 1/stride modulo that
     };
 
-    bool search(size_t i, int64_t target, bool nonzero) {
-        if (target < reach_[i].low || target > reach_[i].high) return false;
-        if (i == terms_.size()) return target == 0 && !nonzero;
-        if (divisor_[i] != 0 && target % divisor_[i] != 0) return false;
-        if (--budget_ < 0) return true;
-        const Term& term = terms_[i];
-        if (term.stride == 0) return true;  // nothing is left to reach, and this one may step without moving
-        // low ≤ (target − rest)/stride ≤ high with rest inside what the smaller strides reach
-        const int64_t first = std::max(term.low, ceil_div(target - reach_[i + 1].high, term.stride));
-        const int64_t last = std::min(term.high, floor_div(target - reach_[i + 1].low, term.stride));
-        for (int64_t d = first; d <= last; ++d)
-            if (search(i + 1, target - d * term.stride, nonzero && d == 0)) return true;
+    // The target is within the reach of the first n terms and a multiple of their divisor.
+    bool search(size_t n, uint64_t target, int& budget) const {
+        if (n <= 1 || --budget < 0) return true;
+        const Term &term = terms_[n], &below = terms_[n - 1];
+        const uint64_t least = target > below.reach ? (target - below.reach - 1) / term.stride + 1 : 0;
+        const uint64_t most = std::min(term.most, target / term.stride);
+        const uint64_t remainder = multiply(target / term.divisor, term.inverse, term.period);
+        const uint64_t first = least + (remainder + term.period - least % term.period) % term.period;
+        for (uint64_t d = first; d <= most; d += term.period)
+            if (search(n - 1, target - d * term.stride, budget)) return true;
         return false;
     }
 
-    static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0 ? 1 : 0); }
-    static int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
+    static uint64_t multiply(uint64_t a, uint64_t b, uint64_t modulo) {
+        return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b % modulo);
+    }
 
-    std::vector<Term> terms_;
-    bool merged_ = false;
-    std::vector<Range> reach_;
-    std::vector<int64_t> divisor_;
-    int budget_ = 100000;
+    // x with a·x = 1 modulo m, by Euclid: u·a = r and v·a = s throughout.
+    static uint64_t inverse_of(uint64_t a, uint64_t m) {
+        int64_t r = static_cast<int64_t>(a), s = static_cast<int64_t>(m), u = 1, v = 0;
+        while (s != 0) {
+            const int64_t quotient = r / s;
+            r = std::exchange(s, r - quotient * s);
+            u = std::exchange(v, u - quotient * v);
+        }
+        return u < 0 ? m - static_cast<uint64_t>(-u) : static_cast<uint64_t>(u);
+    }
+
+    std::array<Term, 2 * kMaxRank + 2> terms_{};  // the first is the empty sum
+    size_t count_ = 0;
 };
 
 }  // namespace
@@ -143,22 +168,43 @@ Status check_extent(const TensorView& view) {
     return {};
 }
 
+// Two elements that share an address differ in some dim; in the one of the largest stride the second is ahead, in the
+// smaller ones anywhere. Counted from as far behind as these can be, all multiples are 0 or more.
 bool overlaps_itself(const TensorView& view) {
     if (view.empty() || view.contiguous()) return false;
-    Difference difference;
-    for (int d = 0; d < view.rank; ++d) difference.add(view.step(d), 1 - view.of(d), view.of(d) - 1);
-    return difference.reaches(0, true);
+    Steps steps;
+    steps.add(view, 1);
+    Sums around;  // of both signs, in the dims so far
+    uint64_t behind = 0;
+    int budget = Sums::kBudget;
+    for (const Step& step : steps.ascending()) {
+        if (step.stride <= behind) {
+            Sums ahead = around;
+            ahead.add(step.stride, step.most - 1);
+            if (ahead.contain(behind - step.stride, budget)) return true;
+        }
+        around.add(step.stride, 2 * step.most);
+        behind += step.stride * step.most;
+    }
+    return false;
 }
 
+// From a's first byte forward, then backward from b's last byte, to a byte that both have.
 bool overlaps(const TensorView& a, const TensorView& b, int64_t distance) {
+    if (a.empty() || b.empty()) return false;
     const TensorView::Extent in_a = a.extent(), in_b = b.extent();
-    if (in_a.end <= in_b.begin + distance || in_b.end + distance <= in_a.begin || a.empty() || b.empty()) return false;
+    const __int128 apart = static_cast<__int128>(distance) + in_b.end - 1 - in_a.begin;
+    const __int128 most = static_cast<__int128>(in_a.end - 1 - in_a.begin) + (in_b.end - 1 - in_b.begin);
+    if (apart < 0 || apart > most) return false;
     const int64_t a_bytes = dtype_size(a.dtype), b_bytes = dtype_size(b.dtype);
-    Difference difference;  // byte of a − byte of b
-    difference.add(1, 1 - b_bytes, a_bytes - 1);
-    for (int d = 0; d < a.rank; ++d) difference.add(a.step(d) * a_bytes, 0, a.of(d) - 1);
-    for (int d = 0; d < b.rank; ++d) difference.add(b.step(d) * b_bytes, 1 - b.of(d), 0);
-    return difference.reaches(distance + in_b.begin - in_a.begin, false);
+    Steps steps;
+    steps.add(1, static_cast<uint64_t>(a_bytes - 1 + b_bytes - 1));
+    steps.add(a, a_bytes);
+    steps.add(b, b_bytes);
+    Sums sums;
+    for (const Step& step : steps.ascending()) sums.add(step.stride, step.most);
+    int budget = Sums::kBudget;
+    return sums.contain(static_cast<uint64_t>(apart), budget);
 }
 
 }  // namespace gradus
