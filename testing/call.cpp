@@ -44,11 +44,6 @@ aclrtStream stream() {
     return opened;
 }
 
-std::string take_message() {
-    const char* message = aclGetRecentErrMsg();
-    return message != nullptr ? message : "";
-}
-
 GuardedPages::GuardedPages(size_t bytes, bool at_end) {
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     const size_t inside = std::max(page, (bytes + page - 1) / page * page);

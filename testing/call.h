@@ -11,6 +11,7 @@
 #include "acl/acl.h"
 #include "gradus/gradus.h"
 #include "testing/array.h"
+#include "testing/runtime.h"
 
 namespace gradus::testing {
 
@@ -30,7 +31,6 @@ std::vector<std::string> instruction_sets();  // of this CPU, in the words of ma
 
 // Device 0 and a stream, for the whole test program.
 aclrtStream stream();
-std::string take_message();
 
 // A tensor that has a shape and no memory: phase one asks for no more.
 struct Bare {

@@ -1,11 +1,10 @@
 #include <atomic>
 #include <thread>
 
-#include "common.h"
+#include "testing/runtime.h"
 
+namespace gradus::testing {
 namespace {
-
-void count_up(void* argument) { ++*static_cast<std::atomic<int>*>(argument); }
 
 TEST(Devices, NumbersAndNames) {
     uint32_t count = 0;
@@ -186,3 +185,4 @@ TEST(Devices, ThreadsSetAndResetAtOnce) {
 }
 
 }  // namespace
+}  // namespace gradus::testing

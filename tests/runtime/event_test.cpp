@@ -4,8 +4,9 @@
 #include <stdexcept>
 #include <thread>
 
-#include "common.h"
+#include "testing/runtime.h"
 
+namespace gradus::testing {
 namespace {
 
 class Events : public Runtime {
@@ -28,7 +29,6 @@ class Events : public Runtime {
     aclrtEvent plain = nullptr, flagged = nullptr, extended = nullptr;
 };
 
-void count_up(void* argument) { ++*static_cast<std::atomic<int>*>(argument); }
 void throws(void*) { throw 1; }
 
 TEST_F(Events, CreateRefuses) {
@@ -287,3 +287,4 @@ TEST_F(Reports, StreamDestroyedByForceWhileItWaits) {
 }
 
 }  // namespace
+}  // namespace gradus::testing

@@ -7,8 +7,9 @@
 #include <functional>
 #include <thread>
 
-#include "common.h"
+#include "testing/runtime.h"
 
+namespace gradus::testing {
 namespace {
 
 // Runs f in a child; returns the line that failed there, 0 for none, -1 for a crash or a hang.
@@ -18,7 +19,7 @@ int in_child(const std::function<int()>& f) {
     if (child == 0) {
         alarm(5);
         const int line = f();
-        if (line != 0) std::fprintf(stderr, "child: line %d: %s\n", line, message().c_str());
+        if (line != 0) std::fprintf(stderr, "child: line %d: %s\n", line, take_message().c_str());
         _exit(line != 0);
     }
     int status = 0;
@@ -28,8 +29,6 @@ int in_child(const std::function<int()>& f) {
 
 #define EXPECT_IN_CHILD(condition) \
     if (!(condition)) return __LINE__
-
-void count_up(void* argument) { ++*static_cast<std::atomic<int>*>(argument); }
 
 // What any program does, with the handles of the parent and with new ones.
 int use_everything(aclrtStream stream) {
@@ -198,3 +197,4 @@ TEST_F(Fork, ChildOfAChildAndExit) {
 }
 
 }  // namespace
+}  // namespace gradus::testing

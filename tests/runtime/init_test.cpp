@@ -5,9 +5,10 @@
 #include <fstream>
 #include <thread>
 
-#include "common.h"
 #include "gradus/gradus.h"
+#include "testing/runtime.h"
 
+namespace gradus::testing {
 namespace {
 
 TEST(Init, CountsAndCycles) {
@@ -28,7 +29,7 @@ TEST(Init, CountsAndCycles) {
 }
 
 int init_with(const std::string& text) {
-    const std::string path = testing::TempDir() + "gradus_init_test.json";
+    const std::string path = ::testing::TempDir() + "gradus_init_test.json";
     std::ofstream(path) << text;
     const int code = aclInit(path.c_str());
     if (code == 0) aclFinalize();
@@ -39,7 +40,7 @@ int init_with(const std::string& text) {
 TEST(Init, ReadsJson) {
     EXPECT_EQ(aclInit("/nonexistent/acl.json"), 100003);
     expect_message("aclInit", "configPath: cannot read '/nonexistent/acl.json'");
-    EXPECT_EQ(aclInit(testing::TempDir().c_str()), 100003);
+    EXPECT_EQ(aclInit(::testing::TempDir().c_str()), 100003);
     for (const char* good : {"{}", " {\"dump\": {\"dump_path\": \"/tmp\", \"n\": [1, -2.5e+3, true, false, null]}}\n",
                              "[]", "0", "\"\\u00e9\\n\\\"\\\\\"", "{\"a\":[{\"b\":[]},{}]}"})
         EXPECT_EQ(init_with(good), 0) << good;
@@ -73,7 +74,7 @@ TEST(Init, NothingAsksForIt) {
 }
 
 TEST(Errors, BelongToTheThread) {
-    message();
+    take_message();
     aclrtGetLastError(ACL_RT_THREAD_LEVEL);
     EXPECT_EQ(aclGetRecentErrMsg(), nullptr);
     EXPECT_EQ(aclrtFree(nullptr), 100000);
@@ -85,7 +86,7 @@ TEST(Errors, BelongToTheThread) {
     EXPECT_EQ(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL), 107001);
     EXPECT_EQ(aclrtGetLastError(ACL_RT_THREAD_LEVEL), 107001);
     EXPECT_EQ(aclrtGetLastError(ACL_RT_THREAD_LEVEL), 0);
-    const std::string both = message();
+    const std::string both = take_message();
     EXPECT_LT(both.find("aclrtSetDevice: deviceId: 99"), both.find("aclrtFree: devPtr: NULL"));
     EXPECT_EQ(aclGetRecentErrMsg(), nullptr);
 }
@@ -159,3 +160,4 @@ TEST(DataTypes, Sizes) {
 }
 
 }  // namespace
+}  // namespace gradus::testing

@@ -4,8 +4,9 @@
 #include <thread>
 #include <vector>
 
-#include "common.h"
+#include "testing/runtime.h"
 
+namespace gradus::testing {
 namespace {
 
 constexpr size_t kPage = 4096, kMiB = size_t{1} << 20;
@@ -17,7 +18,7 @@ struct FootprintCase {
     size_t footprint;
 };
 
-class Footprint : public Runtime, public testing::WithParamInterface<FootprintCase> {};
+class Footprint : public Runtime, public ::testing::WithParamInterface<FootprintCase> {};
 
 TEST_P(Footprint, IsLegalAndZeroToTheLastByte) {
     const auto [size, policy, align32, footprint] = GetParam();
@@ -42,19 +43,19 @@ TEST_P(Footprint, IsLegalAndZeroToTheLastByte) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Footprint,
-                         testing::Values(FootprintCase{1, ACL_MEM_MALLOC_HUGE_FIRST, false, kPage},
-                                         FootprintCase{kPage - 32, ACL_MEM_MALLOC_NORMAL_ONLY, false, kPage},
-                                         FootprintCase{kPage - 31, ACL_MEM_MALLOC_NORMAL_ONLY, false, 2 * kPage},
-                                         FootprintCase{kPage, ACL_MEM_MALLOC_HUGE_FIRST, true, kPage},
-                                         FootprintCase{kMiB - 32, ACL_MEM_MALLOC_HUGE_FIRST, false, kMiB},
-                                         FootprintCase{kMiB - 31, ACL_MEM_MALLOC_HUGE_FIRST, false, 2 * kMiB},
-                                         FootprintCase{kMiB, ACL_MEM_MALLOC_HUGE_FIRST, true, kMiB},
-                                         FootprintCase{kMiB + 1, ACL_MEM_MALLOC_NORMAL_ONLY, true, 2 * kMiB},
-                                         FootprintCase{2 * kMiB - 32, ACL_MEM_MALLOC_NORMAL_ONLY, false, 2 * kMiB},
-                                         FootprintCase{2 * kMiB, ACL_MEM_MALLOC_HUGE_FIRST, false, 4 * kMiB},
-                                         FootprintCase{2 * kMiB, ACL_MEM_MALLOC_HUGE_FIRST, true, 2 * kMiB},
-                                         FootprintCase{1, ACL_MEM_MALLOC_HUGE_ONLY, false, 2 * kMiB},
-                                         FootprintCase{1, ACL_MEM_MALLOC_HUGE_ONLY_P2P, false, 2 * kMiB}));
+                         ::testing::Values(FootprintCase{1, ACL_MEM_MALLOC_HUGE_FIRST, false, kPage},
+                                           FootprintCase{kPage - 32, ACL_MEM_MALLOC_NORMAL_ONLY, false, kPage},
+                                           FootprintCase{kPage - 31, ACL_MEM_MALLOC_NORMAL_ONLY, false, 2 * kPage},
+                                           FootprintCase{kPage, ACL_MEM_MALLOC_HUGE_FIRST, true, kPage},
+                                           FootprintCase{kMiB - 32, ACL_MEM_MALLOC_HUGE_FIRST, false, kMiB},
+                                           FootprintCase{kMiB - 31, ACL_MEM_MALLOC_HUGE_FIRST, false, 2 * kMiB},
+                                           FootprintCase{kMiB, ACL_MEM_MALLOC_HUGE_FIRST, true, kMiB},
+                                           FootprintCase{kMiB + 1, ACL_MEM_MALLOC_NORMAL_ONLY, true, 2 * kMiB},
+                                           FootprintCase{2 * kMiB - 32, ACL_MEM_MALLOC_NORMAL_ONLY, false, 2 * kMiB},
+                                           FootprintCase{2 * kMiB, ACL_MEM_MALLOC_HUGE_FIRST, false, 4 * kMiB},
+                                           FootprintCase{2 * kMiB, ACL_MEM_MALLOC_HUGE_FIRST, true, 2 * kMiB},
+                                           FootprintCase{1, ACL_MEM_MALLOC_HUGE_ONLY, false, 2 * kMiB},
+                                           FootprintCase{1, ACL_MEM_MALLOC_HUGE_ONLY_P2P, false, 2 * kMiB}));
 
 class Memory : public Runtime {};
 
@@ -83,7 +84,7 @@ TEST_F(Memory, ExhaustionIsAnError) {
         EXPECT_EQ(aclrtMallocHost(&p, size), 207001);
     }
     EXPECT_EQ(p, nullptr);
-    message();
+    take_message();
     ASSERT_EQ(aclrtMalloc(&p, total / 10 * 6, ACL_MEM_MALLOC_HUGE_FIRST), 0);
     void* second = nullptr;
     EXPECT_EQ(aclrtMalloc(&second, total / 10 * 6, ACL_MEM_MALLOC_HUGE_FIRST), 207001);
@@ -309,3 +310,4 @@ TEST(SyncCopies, CanBeSwitchedOff) {
 }
 
 }  // namespace
+}  // namespace gradus::testing

@@ -4,8 +4,9 @@
 #include <thread>
 #include <vector>
 
-#include "common.h"
+#include "testing/runtime.h"
 
+namespace gradus::testing {
 namespace {
 
 class Streams : public Runtime {};
@@ -27,8 +28,6 @@ struct Log {
 };
 
 void throws(void*) { throw std::runtime_error("from a callback"); }
-void count_up(void* argument) { ++*static_cast<std::atomic<int>*>(argument); }
-
 TEST_F(Streams, CreateRefuses) {
     EXPECT_EQ(aclrtCreateStream(nullptr), 100000);
     expect_message("aclrtCreateStream", "stream: NULL");
@@ -354,3 +353,4 @@ TEST(ProcessExit, WithWorkInEveryState) {
 }
 
 }  // namespace
+}  // namespace gradus::testing
