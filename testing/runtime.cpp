@@ -1,9 +1,11 @@
 #include "testing/runtime.h"
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 
 namespace gradus::testing {
 
@@ -55,6 +57,31 @@ void Gate::pass(void* argument) {
     gate.changed_.notify_all();
 }
 
+namespace {
+
+bool is_asleep(pid_t thread) {
+    std::string word;
+    std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+    while (stat >> word && word.back() != ')') {  // its name, in brackets, may have blanks
+    }
+    return stat >> word && word == "S";
+}
+
+}  // namespace
+
+WaitingThread::WaitingThread(const std::function<void()>& call) {
+    thread_ = std::thread([this, call] {
+        inside_ = gettid();
+        call();
+        over_ = true;
+    });
+    while (!over_ && (inside_ == 0 || !is_asleep(inside_))) std::this_thread::yield();
+}
+
+void WaitingThread::join() {
+    if (thread_.joinable()) thread_.join();
+}
+
 void Runtime::SetUp() {
     take_message();
     ASSERT_EQ(aclrtSetDevice(0), 0);
@@ -72,6 +99,11 @@ void* Runtime::device_memory(size_t size) {
     void* p = nullptr;
     EXPECT_EQ(aclrtMalloc(&p, size, ACL_MEM_MALLOC_HUGE_FIRST), 0) << take_message();
     return p;
+}
+
+void Runtime::wait_until_streams_wait() {
+    char byte = 0;
+    EXPECT_EQ(aclrtMemcpy(&byte, 1, &byte, 1, ACL_MEMCPY_HOST_TO_HOST), 0) << take_message();
 }
 
 int run_helper(const std::string& mode, const std::string& environment) {

@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "acl/acl.h"
 
@@ -41,12 +44,30 @@ class Gate {
     int waiting_ = 0;
 };
 
+// A thread that makes a call which has to wait. It is there when the thread sleeps, or has come back too early: what
+// must not have happened yet is looked at without hoping that some milliseconds are enough.
+class WaitingThread {
+  public:
+    explicit WaitingThread(const std::function<void()>& call);
+    ~WaitingThread() { join(); }
+    WaitingThread(const WaitingThread&) = delete;
+    WaitingThread& operator=(const WaitingThread&) = delete;
+    void join();
+
+  private:
+    std::atomic<pid_t> inside_ = 0;
+    std::atomic<bool> over_ = false;
+    std::thread thread_;
+};
+
 // Device 0 and a stream of its own for each test.
 class Runtime : public ::testing::Test {
   protected:
     void SetUp() override;
     void TearDown() override;
     static void* device_memory(size_t size);
+    // Returns when all queued work is done but that of streams which wait themselves: so does a synchronous copy.
+    static void wait_until_streams_wait();
 
     aclrtStream stream = nullptr;
 };

@@ -224,17 +224,20 @@ TEST_F(Memory, FreedWhileQueuedWorkUsesIt) {
     EXPECT_EQ(aclrtFree(result), 0);
 }
 
-void sleep_and_write(void* argument) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    *static_cast<char*>(argument) = 42;
-}
+void write_42(void* argument) { *static_cast<char*>(argument) = 42; }
 
 TEST_F(Memory, PageableAsyncCopyIsDoneWhenItReturns) {
     auto* d = static_cast<char*>(device_memory(64));
     char host[64] = {};
-    ASSERT_EQ(aclrtLaunchHostFunc(stream, sleep_and_write, d), 0);
-    ASSERT_EQ(aclrtMemcpyAsync(host, 64, d, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream), 0);
-    EXPECT_EQ(host[0], 42);
+    Gate gate;
+    ASSERT_EQ(gate.hold(stream), 0);
+    ASSERT_EQ(aclrtLaunchHostFunc(stream, write_42, d), 0);
+    WaitingThread copy([&] {
+        EXPECT_EQ(aclrtMemcpyAsync(host, 64, d, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream), 0);
+        EXPECT_EQ(host[0], 42);
+    });
+    gate.open();
+    copy.join();
     EXPECT_EQ(aclrtFree(d), 0);
 }
 
@@ -305,8 +308,8 @@ TEST_F(Memory, ThreadsAllocateAtOnce) {
 }
 
 TEST(SyncCopies, CanBeSwitchedOff) {
-    EXPECT_EQ(run_helper("sync_copies"), 0);
-    EXPECT_EQ(run_helper("sync_copies", "GRADUS_SYNC_COPIES=0"), 1);
+    EXPECT_EQ(run_helper("copies_wait"), 0);
+    EXPECT_EQ(run_helper("copies_do_not_wait", "GRADUS_SYNC_COPIES=0"), 0);
 }
 
 }  // namespace
