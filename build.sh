@@ -4,7 +4,7 @@
 #   ./build.sh test                         build and run the tests
 #   ./build.sh bench [--peer] [operator…]   gradus bench: speed beside this machine's limit; --peer: beside PyTorch
 #   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
-#   ./build.sh check [part…]                everything long: format tidy sweeps asan tsan pages valgrind
+#   ./build.sh check [part…]                everything long: format tidy sweeps asan tsan pages valgrind mutants
 #   ./build.sh clean                        remove build/
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -107,9 +107,14 @@ check_valgrind() {
         "-Wl,-rpath,$PWD/build/prefix/lib64" -lascendcl -lnnopbase -lopapi -o build/valgrind_example
     valgrind -q --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite build/valgrind_example
 }
+check_mutants() {
+    build dev gradus swi_glu_test exp_segsum_test runtime_{init,context,event,stream,memory,fork}_test \
+        aclnn_{objects,by_name,views}_test
+    testing/mutants.py
+}
 check() {  # [part…]
     local part
-    [ $# -gt 0 ] || set -- format tidy sweeps asan tsan pages valgrind
+    [ $# -gt 0 ] || set -- format tidy sweeps asan tsan pages valgrind mutants
     for part; do declare -F "check_$part" >/dev/null || usage; done
     need packages.txt
     need packages-check.txt
