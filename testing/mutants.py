@@ -280,10 +280,16 @@ def read_accepted():
     return accepted
 
 
-def show(mutant, result):
+def show(mutant, source, result):
+    """One line, with enough of the code around a small change to find it."""
+    room = max(0, 30 - len(mutant.before)) // 2
+    left = source[max(source.rfind('\n', 0, mutant.start) + 1, mutant.start - room):mutant.start]
+    right = source[mutant.end:mutant.end + room].split('\n')[0]
+
     def short(text):
-        text = ' '.join(text.split())
-        return text if len(text) <= 70 else text[:67] + '…'
+        text = ' '.join((left + text + right).split())
+        return text if len(text) <= 70 else text[:69] + '…'
+
     change = f'{short(mutant.before)} → {short(mutant.after)}'
     print(f'{mutant.id} {mutant.path}:{mutant.line} {mutant.operator}: {change}  {result}', flush=True)
 
@@ -301,7 +307,7 @@ def judge(chosen, sources, build, tests, cache, jobs):
         outcome, by = result
         if outcome == 'survived' and (mutant.path, mutant.operator, mutant.text) in accepted:
             outcome = 'accepted'
-        show(mutant, f'killed by {by}' if by else 'SURVIVED' if outcome == 'survived' else outcome)
+        show(mutant, source, f'killed by {by}' if by else 'SURVIVED' if outcome == 'survived' else outcome)
         return mutant, outcome
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
@@ -333,7 +339,7 @@ def main():
         chosen = mutate.sample(sources, options.count, options.seed)
     if options.list:
         for mutant in chosen:
-            show(mutant, '')
+            show(mutant, sources[mutant.path], '')
         return 0
     scratch = ROOT / 'build/mutants'
     scratch.mkdir(parents=True, exist_ok=True)
