@@ -151,12 +151,18 @@ def dropped_statements(text, source):
             yield found.start(), found.end(), ';'
 
 
+def are_independent(one, two):
+    """Two assignments of which neither mentions what the other sets: their order is nobody's business."""
+    targets = [re.match(r' *(\S+) [-+*/|&]?= ', s) for s in (one, two)]
+    return all(targets) and targets[0].group(1) not in two and targets[1].group(1) not in one
+
+
 def swapped_statements(text, source):
     statements = [m for m in STATEMENT.finditer(text) if is_whole(m.group())]
     for one, two in zip(statements, statements[1:]):
         adjacent = text[one.end():two.start()].strip() == '' and source.count('\n', one.end(), two.start()) == 1
         indent = [len(m.group()) - len(m.group().lstrip()) for m in (one, two)]
-        if adjacent and indent[0] == indent[1]:
+        if adjacent and indent[0] == indent[1] and not are_independent(one.group(), two.group()):
             between = source[one.end():two.start()]
             yield one.start(), two.end(), source[two.start():two.end()] + between + source[one.start():one.end()]
 
