@@ -43,7 +43,8 @@ class Library:
         self.check(self.c.aclInit(None), "aclInit")
         self.check(self.c.aclrtSetDevice(c_int32(0)), "aclrtSetDevice")
         self.set("num_threads", threads)
-        self.set("limits", "off")  # the tensors are PyTorch's: not device memory, and read in place
+        self.set("limits", "off")
+        self.set("memory", "any")  # the tensors are PyTorch's: not device memory, and read in place
 
     def check(self, code, what):
         if code != 0:

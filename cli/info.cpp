@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kOptions[] = {"limits", "precision", "num_threads", "max_isa", "soc_name", "log"};
+constexpr const char* kOptions[] = {"limits", "precision", "memory", "num_threads", "max_isa", "soc_name", "log"};
 
 std::string variable_of(const std::string& option) {
     std::string name = "GRADUS_" + option;

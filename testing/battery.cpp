@@ -108,6 +108,7 @@ void expect_same_bits(const std::function<Call()>& call) {
         compare(moved, "moved by " + std::to_string(shift) + " elements");
     }
     for (const Memory memory : {Memory::page_end, Memory::page_begin}) {
+        const Option any("memory", "any");
         Call edge = call();
         edge.memory = memory;
         compare(edge, memory == Memory::page_end ? "at the end of a page" : "at the beginning of a page");

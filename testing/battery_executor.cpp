@@ -24,6 +24,26 @@ class Workspace {
     void* address = nullptr;
 };
 
+// The bytes from a tensor's address to its first element and behind its last one.
+struct Extent {
+    explicit Extent(const Call::Tensor& t) : begin(t.layout.offset * t.values.item()) {
+        int64_t last = t.layout.offset;
+        for (size_t d = 0; d < t.values.shape.size(); ++d) last += (t.values.shape[d] - 1) * t.layout.stride[d];
+        end = (last + 1) * t.values.item();
+    }
+    int64_t begin, end;
+};
+
+// What the catalogue says: whether an output may be exactly that input.
+bool may_be(const std::string& op, const std::string& output, const std::string& input) {
+    const std::string text = gradusCatalogue();
+    const size_t begin = text.find("\"name\": \"" + output + "\"", text.find("\"name\": \"" + op + "\""));
+    const std::string argument = text.substr(begin, text.find('}', begin) - begin);
+    const size_t list = argument.find("\"in_place\": [");
+    if (list == std::string::npos) return false;
+    return argument.substr(list, argument.find(']', list) - list).find("\"" + input + "\"") != std::string::npos;
+}
+
 class Rules {
   public:
     explicit Rules(const std::function<Call()>& make) : make_(make), call_(make()), want_(Call(call_).run()) {}
@@ -35,8 +55,11 @@ class Rules {
         repeatable();
         raw_address();
         freed_early();
+        queued();
         outside();
         overlap();
+        in_place();
+        beside_workspace();
         threads();
     }
 
@@ -103,6 +126,19 @@ class Rules {
         EXPECT_EQ(gradusLaunch(w.address, small.size - 1, small.executor, stream()), 161002) << "one byte too small";
         Prepared none(call_);
         EXPECT_EQ(gradusLaunch(nullptr, 0, none.executor, stream()), 161002) << "none at all";
+        take_message();
+        Prepared leaves(call_), host(call_);
+        void* one = nullptr;
+        EXPECT_EQ(aclrtMalloc(&one, 1, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+        const Workspace big(p.size + 4096);
+        void* const last = static_cast<std::byte*>(big.address) + p.size + 4095;
+        EXPECT_EQ(gradusLaunch(p.size > 4096 ? one : last, p.size, leaves.executor, stream()), 161002)
+            << "longer than its allocation";
+        EXPECT_NE(take_message().find("workspace: "), std::string::npos);
+        EXPECT_EQ(aclrtFree(one), 0);
+        std::vector<std::byte> memory(p.size);
+        EXPECT_EQ(gradusLaunch(memory.data(), p.size, host.executor, stream()), 161002) << "host memory";
+        EXPECT_NE(take_message().find("workspace: an address outside"), std::string::npos);
     }
 
     void repeatable() {
@@ -164,6 +200,26 @@ class Rules {
         EXPECT_EQ(aclrtSynchronizeStream(stream()), 0);
     }
 
+    // Phase two queues and returns, and what it queued needs nothing of the program any more.
+    void queued() {
+        Prepared p(call_);
+        Gate gate;
+        EXPECT_EQ(gate.hold(stream()), 0);
+        gate.wait_until_reached();
+        {
+            const Workspace w(p.size);
+            EXPECT_EQ(launch(p, w, stream()), 0) << take_message();
+        }
+        for (size_t i = 0; i < call_.tensors.size(); ++i) {
+            if (!p.placed[i]) continue;
+            if (call_.tensors[i].output) EXPECT_TRUE(p.placed[i]->untouched()) << call_.tensors[i].name;
+            p.placed[i]->destroy();
+            if (!call_.tensors[i].output) p.placed[i]->free();  // unmapped, unless the task owns it
+        }
+        gate.open();
+        expect_results(p, call_, want_, "held");
+    }
+
     void outside() {
         Prepared p(call_);
         const Workspace w(p.size);
@@ -180,7 +236,7 @@ class Rules {
         std::vector<std::byte> host(1 << 20);
         EXPECT_EQ(aclSetRawTensorAddr(r.placed[0]->handle, host.data()), 0);
         EXPECT_EQ(launch(r, w, stream()), 161002) << "host memory";
-        EXPECT_NE(take_message().find("GRADUS_LIMITS"), std::string::npos);
+        EXPECT_NE(take_message().find("GRADUS_MEMORY"), std::string::npos);
         EXPECT_EQ(aclrtFree(small), 0);
     }
 
@@ -207,6 +263,55 @@ class Rules {
                 EXPECT_EQ(aclrtFree(shared), 0);
             }
         }
+    }
+
+    // Exactly at an input is allowed where the catalogue says so, and nowhere else.
+    void in_place() {
+        for (const Call::Tensor& in : call_.tensors)
+            for (const Call::Tensor& out : call_.tensors) {
+                if (in.output || !out.output || in.null || out.null || in.values.shape != out.values.shape ||
+                    in.values.type != out.values.type || in.layout.stride != out.layout.stride ||
+                    in.layout.offset != out.layout.offset)
+                    continue;
+                Prepared p(call_);
+                const Workspace w(p.size);
+                Placed &from = *p.placed[static_cast<size_t>(&in - call_.tensors.data())],
+                       &to = *p.placed[static_cast<size_t>(&out - call_.tensors.data())];
+                EXPECT_EQ(aclSetRawTensorAddr(to.handle, from.address()), 0);
+                const bool allowed = may_be(call_.op, out.name, in.name);
+                EXPECT_EQ(launch(p, w, stream()), allowed ? 0 : 161002) << out.name << " is " << in.name;
+                EXPECT_EQ(take_message().find(out.name + ": overlaps " + in.name) != std::string::npos, !allowed);
+                EXPECT_EQ(aclrtSynchronizeStream(stream()), 0);
+            }
+    }
+
+    // Each tensor right before and right behind the workspace, and a byte nearer. The workspace begins anywhere.
+    void beside_workspace() {
+        for (size_t i = 0; i < call_.tensors.size(); ++i)
+            for (const bool before : {true, false})
+                for (const int over : {0, 1}) {
+                    Prepared p(call_);
+                    if (!p.placed[i] || p.size == 0) continue;
+                    const Call::Tensor& tensor = call_.tensors[i];
+                    const Extent extent(tensor);
+                    const int64_t bytes = extent.end - extent.begin, size = static_cast<int64_t>(p.size);
+                    const Workspace both(static_cast<uint64_t>(bytes + size) + 64);
+                    auto* const base = static_cast<std::byte*>(both.address) + 13;
+                    std::byte* const first = before ? base : base + size - over;  // of the tensor's bytes
+                    std::byte* const workspace = before ? base + bytes - over : base;
+                    EXPECT_EQ(aclrtMemcpy(first, static_cast<size_t>(bytes), p.placed[i]->address() + extent.begin,
+                                          static_cast<size_t>(bytes), ACL_MEMCPY_DEVICE_TO_DEVICE),
+                              0);
+                    EXPECT_EQ(aclSetRawTensorAddr(p.placed[i]->handle, first - extent.begin), 0);
+                    const int code = gradusLaunch(workspace, p.size, p.executor, stream());
+                    const std::string message = take_message();
+                    EXPECT_EQ(code, over == 0 ? 0 : 161002) << tensor.name << (before ? " before" : " behind")
+                                                            << " the workspace, " << over << " byte over";
+                    EXPECT_EQ(message.find(tensor.name + ": overlaps the workspace") != std::string::npos, over == 1)
+                        << message;
+                    EXPECT_EQ(aclrtSynchronizeStream(stream()), 0);
+                    if (over == 0 && !tensor.output) expect_results(p, call_, want_, "beside the workspace");
+                }
     }
 
     void threads() {

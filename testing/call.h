@@ -42,7 +42,7 @@ struct Bare {
     aclTensor* tensor;
 };
 
-// Memory that ends (or begins) at a page nobody may touch. Not a device allocation: needs limits off.
+// Memory that ends (or begins) at a page nobody may touch. Not a device allocation: needs memory any.
 class GuardedPages {
   public:
     GuardedPages(size_t bytes, bool at_end);

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Compares docs/compatibility.md with the headers: every function that include/ declares has one row there, and every
-# row has a function.
+# Compares docs/compatibility.md and tests/headers/signatures.h with the headers: every function that include/ declares
+# has one row there and one line here, and every row and line has a function.
 #   check_compatibility.sh <root of the repository>
 set -euo pipefail
 shopt -s globstar nullglob
 
 root=${1:?usage: check_compatibility.sh <root of the repository>}
 page=$root/docs/compatibility.md
+signatures=$root/tests/headers/signatures.h
 headers=("$root"/include/**/*.h)
 [[ ${#headers[@]} -gt 0 ]] || { echo "no headers under $root/include" >&2; exit 1; }
-[[ -f $page ]] || { echo "$page is missing" >&2; exit 1; }
+for file in "$page" "$signatures"; do
+    [[ -f $file ]] || { echo "$file is missing" >&2; exit 1; }
+done
 
 # Functions of one header, one a line. What is left without comments, preprocessor lines and C++ is declarations: in
 # each the name is the identifier in front of an outermost parenthesis. Whatever else has one is printed too, and fails
@@ -48,16 +51,23 @@ functions_of() {
         functions_of "$header" | sed -e "s:\$: ${header#"$root"/}:" -e 's:^:declared :'
     done
     # A row is a function only with a state that the page explains; a difference wants a word about it.
-    sed -n -E 's/^\| *`([A-Za-z0-9_]+)` *\| *(same|differs|ours) *\| *(.*)\|$/listed \1 \2 \3/p' "$page"
+    sed -n -E 's/^\| *`([A-Za-z0-9_]+)` *\| *(same|differs|accepted|refused|ours) *\| *(.*)\|$/listed \1 \2 \3/p' "$page"
+    sed -n -E 's/^SIGNATURE\([^,]*, ([A-Za-z0-9_]+),.*/typed \1/p' "$signatures"
 } | awk '
     $1 == "declared" { where[$2] = $3; next }
+    $1 == "typed" { if ($2 in typed) fail($2 ": twice in signatures.h"); typed[$2] = 1; next }
     { if ($2 in listed) fail($2 ": listed twice"); listed[$2] = 1 }
-    $3 != "same" && NF < 4 { fail($2 ": " $3 ", without a word on how") }
+    $3 !~ /^(same|accepted)$/ && NF < 4 { fail($2 ": " $3 ", without a word on how") }
     function fail(message) { print message | "cat 1>&2"; failed = 1 }
     END {
-        for (name in where) { total++; if (!(name in listed)) fail(name ": declared in " where[name] ", not listed") }
+        for (name in where) {
+            total++
+            if (!(name in listed)) fail(name ": declared in " where[name] ", not listed")
+            if (!(name in typed)) fail(name ": declared in " where[name] ", not in signatures.h")
+        }
         for (name in listed) if (!(name in where)) fail(name ": listed, not declared")
+        for (name in typed) if (!(name in where)) fail(name ": in signatures.h, not declared")
         if (total == 0) fail("no function found in the headers")
-        if (failed) { print "docs/compatibility.md and include/ disagree" | "cat 1>&2"; close("cat 1>&2"); exit 1 }
-        print total " functions, all listed"
+        if (failed) { print "docs/compatibility.md or signatures.h and include/ disagree" | "cat 1>&2"; close("cat 1>&2"); exit 1 }
+        print total " functions, all listed and typed in"
     }'

@@ -100,6 +100,13 @@ typedef enum aclFormat {
     ACL_FORMAT_NCL = 47
 } aclFormat;
 
+// A buffer and its size, which the program owns. Wrong handles: NULL, 0 or ACL_ERROR_INVALID_PARAM.
+ACL_FUNC_VISIBILITY aclDataBuffer* aclCreateDataBuffer(void* data, size_t size);
+ACL_FUNC_VISIBILITY aclError aclDestroyDataBuffer(const aclDataBuffer* dataBuffer);
+ACL_FUNC_VISIBILITY aclError aclUpdateDataBuffer(aclDataBuffer* dataBuffer, void* data, size_t size);
+ACL_FUNC_VISIBILITY void* aclGetDataBufferAddr(const aclDataBuffer* dataBuffer);
+ACL_FUNC_VISIBILITY size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer);
+
 // Bytes of one element; 0 for STRING and UNDEFINED.
 ACL_FUNC_VISIBILITY size_t aclDataTypeSize(aclDataType dataType);
 

@@ -68,6 +68,56 @@ typedef enum aclrtStreamStatus { ACL_STREAM_STATUS_COMPLETE = 0, ACL_STREAM_STAT
 
 typedef enum aclrtCallbackBlockType { ACL_CALLBACK_NO_BLOCK = 0, ACL_CALLBACK_BLOCK = 1 } aclrtCallbackBlockType;
 
+// Attributes of aclrtGetDeviceInfo.
+typedef enum aclrtDevAttr {
+    ACL_DEV_ATTR_AICPU_CORE_NUM = 1,
+    ACL_DEV_ATTR_AICORE_CORE_NUM = 101,
+    ACL_DEV_ATTR_VECTOR_CORE_NUM = 201
+} aclrtDevAttr;
+
+typedef enum aclrtHostRegisterType { ACL_HOST_REGISTER_MAPPED = 0 } aclrtHostRegisterType;
+
+// Where memory lies, as aclrtPointerGetAttributes tells it.
+typedef enum aclrtMemLocationType {
+    ACL_MEM_LOCATION_TYPE_HOST = 0,
+    ACL_MEM_LOCATION_TYPE_DEVICE = 1,
+    ACL_MEM_LOCATION_TYPE_UNREGISTERED = 2
+} aclrtMemLocationType;
+
+typedef struct aclrtMemLocation {
+    uint32_t id;  // of the device
+    aclrtMemLocationType type;
+} aclrtMemLocation;
+
+typedef struct aclrtPtrAttributes {
+    aclrtMemLocation location;
+    uint32_t pageSize;
+    uint32_t rsv[4];
+} aclrtPtrAttributes;
+
+// Attributes of aclrtMallocWithCfg.
+typedef enum aclrtMallocAttrType {
+    ACL_RT_MEM_ATTR_RSV = 0,
+    ACL_RT_MEM_ATTR_MODULE_ID = 1,
+    ACL_RT_MEM_ATTR_DEVICE_ID = 2
+} aclrtMallocAttrType;
+
+typedef union aclrtMallocAttrValue {
+    uint16_t moduleId;
+    uint32_t deviceId;
+    uint8_t rsv[8];
+} aclrtMallocAttrValue;
+
+typedef struct aclrtMallocAttribute {
+    aclrtMallocAttrType attr;
+    aclrtMallocAttrValue value;
+} aclrtMallocAttribute;
+
+typedef struct aclrtMallocConfig {
+    aclrtMallocAttribute* attrs;
+    size_t numAttrs;
+} aclrtMallocConfig;
+
 // Flags of aclrtCreateEventWithFlag and aclrtCreateEventExWithFlag.
 #define ACL_EVENT_SYNC 0x01U
 #define ACL_EVENT_CAPTURE_STREAM_PROGRESS 0x02U
@@ -110,6 +160,14 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDeviceCount(uint32_t* count);
 ACL_FUNC_VISIBILITY aclError aclrtGetRunMode(aclrtRunMode* runMode);
 // The product stood in for: "Ascend910B1" unless GRADUS_SOC_NAME says otherwise.
 ACL_FUNC_VISIBILITY const char* aclrtGetSocName(void);
+// The version of the interface that is followed: ACL_MAJOR_VERSION and its like.
+ACL_FUNC_VISIBILITY aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* patchVersion);
+// Cores of every kind are the threads that operators use; another attribute: ACL_ERROR_RT_FEATURE_NOT_SUPPORT.
+ACL_FUNC_VISIBILITY aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t* value);
+// Emulated devices share their memory: 1 for every other device, and there is nothing to enable or disable.
+ACL_FUNC_VISIBILITY aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId);
+ACL_FUNC_VISIBILITY aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags);
+ACL_FUNC_VISIBILITY aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId);
 // Waits for all streams of the current context; expiry: ACL_ERROR_RT_STREAM_SYNC_TIMEOUT.
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDevice(void);
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
@@ -156,9 +214,15 @@ ACL_FUNC_VISIBILITY aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_
 ACL_FUNC_VISIBILITY aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclrtDestroyEvent(aclrtEvent event);
 ACL_FUNC_VISIBILITY aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream);
-// Forgets the record, in the order of the stream.
+// Forgets the record, in the order of the stream: one that is reached later counts again.
 ACL_FUNC_VISIBILITY aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream);
+// Waits for the record that is the newest now, whatever is recorded on the event later. A stream of another context
+// than the current one: ACL_ERROR_RT_STREAM_CONTEXT, here and wherever work is given to a stream.
 ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event);
+// Whether all waits of streams for the event have ended.
+ACL_FUNC_VISIBILITY aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status);
+// Seconds. Accepted; a wait here lasts until its event comes.
+ACL_FUNC_VISIBILITY aclError aclrtSetOpWaitTimeout(uint32_t timeout);
 // Expiry: ACL_ERROR_RT_EVENT_SYNC_TIMEOUT.
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEvent(aclrtEvent event);
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout);
@@ -199,13 +263,23 @@ ACL_FUNC_VISIBILITY aclError aclrtFree(void* devPtr);
 // Host memory, 64-byte aligned, by the same rules.
 ACL_FUNC_VISIBILITY aclError aclrtMallocHost(void** hostPtr, size_t size);
 ACL_FUNC_VISIBILITY aclError aclrtFreeHost(void* hostPtr);
-// The memory of the machine, in bytes.
+// As aclrtMalloc; of the attributes (NULL: none) the device's number is heeded.
+ACL_FUNC_VISIBILITY aclError aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy policy,
+                                                aclrtMallocConfig* cfg);
+// Makes the program's own memory known, so that tensors may lie in it; devPtr receives the same address. Memory that
+// shares bytes with what is known already: ACL_ERROR_RT_PARAM_INVALID.
+ACL_FUNC_VISIBILITY aclError aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type, void** devPtr);
+ACL_FUNC_VISIBILITY aclError aclrtHostUnregister(void* ptr);
+// Which device the memory is of, or that it is the host's, or that nobody has made it known.
+ACL_FUNC_VISIBILITY aclError aclrtPointerGetAttributes(const void* ptr, aclrtPtrAttributes* attributes);
+// The memory of the machine in bytes, or of the process's cgroup where that has less.
 ACL_FUNC_VISIBILITY aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* freeSize, size_t* totalSize);
 
 // Copies count bytes; count 0 succeeds at once. The direction is deduced from the addresses, so a valid kind that does
 // not fit succeeds. count > destMax, or a range that leaves the footprint of a device allocation:
-// ACL_ERROR_RT_PARAM_INVALID. The synchronous functions first wait for queued work of the device, unless
-// GRADUS_SYNC_COPIES=0; the asynchronous ones complete before they return when the host memory is pageable.
+// ACL_ERROR_RT_PARAM_INVALID. The synchronous functions first wait for queued work of the device, host functions
+// included, unless GRADUS_SYNC_COPIES=0. The asynchronous ones complete before they return when the host memory is
+// pageable, and refuse to copy from host to host (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
 ACL_FUNC_VISIBILITY aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count,
                                          aclrtMemcpyKind kind);
 ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count,

@@ -37,6 +37,11 @@ ACLNN_API aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_
 ACLNN_API aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
                                              void* addr);
 ACLNN_API aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr);
+// For lists of tensors, which no operator has: ACLNN_ERR_PARAM_INVALID.
+ACLNN_API aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor* executor, const size_t irIndex,
+                                                   const size_t relativeIndex, aclTensorList* tensors, void* addr);
+ACLNN_API aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor* executor, const size_t irIndex,
+                                                    const size_t relativeIndex, aclTensorList* tensors, void* addr);
 
 #ifdef __cplusplus
 }

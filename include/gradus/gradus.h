@@ -15,10 +15,12 @@ ACL_FUNC_VISIBILITY const char* gradusVersion(void);
 // them in phase one. Defaults first:
 //   limits       GRADUS_LIMITS       on, off: whether to refuse what only the device could not do
 //   precision    GRADUS_PRECISION    fast, golden: golden is the plain loop in double
-//   num_threads  GRADUS_NUM_THREADS  the CPUs this process may use; 1 and up
+//   memory       GRADUS_MEMORY       device, any: whether tensors may lie in memory that no aclrt function knows of
+//   num_threads  GRADUS_NUM_THREADS  the CPUs this process may use (affinity, cgroup); 1 and up
 //   max_isa      GRADUS_MAX_ISA      the best of this CPU; amx, avx512_bf16, avx512, avx2, neon, sve, scalar
 //   soc_name     GRADUS_SOC_NAME     Ascend910B1: the product stood in for
-//   log          GRADUS_LOG          off, error, info, trace: to stderr; info writes a line a launch
+//   log          GRADUS_LOG          off, error, info, trace: to stderr; info writes one line for every launch, trace
+//                                    one for every call
 // An unknown name or value: ACL_ERROR_INVALID_PARAM, and the message lists the known ones.
 ACL_FUNC_VISIBILITY aclError gradusSetOption(const char* name, const char* value);
 // NULL if the name is unknown.

@@ -2,40 +2,41 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <new>
 
-#include "aclnn/aclnn_base.h"
-#include "aclnn/boundary.h"
+#include "aclnn/api.h"
 #include "aclnn/objects.h"
-#include "base/status.h"
 
 using namespace gradus;
 
 namespace {
 
-aclnnStatus null_argument(const char* function, const char* argument) {
-    return report(function, ACLNN_ERR_PARAM_NULLPTR, concat(argument, ": NULL"));
-}
-
-aclnnStatus not_alive(const char* function, const char* type) {
-    return report(function, ACLNN_ERR_PARAM_NULLPTR, concat("not a live ", type));
-}
-
-// Creation answers NULL and leaves a message; nothing escapes.
+// Creation answers NULL and leaves a message.
 template <typename Handle, typename Make>
 Handle* create(const char* function, const Make& make) noexcept {
-    try {
-        return static_cast<Handle*>(make());
-    } catch (const std::bad_alloc&) {
-        report(function, ACLNN_ERR_RUNTIME_ERROR, "out of memory");
-        return nullptr;
-    }
+    return guarded_value<Handle*>(function, kAclnn, nullptr, [&]() -> Result<Handle*> {
+        Result<void*> made = make();
+        if (!made.ok()) return made.status();
+        return static_cast<Handle*>(*made);
+    });
 }
 
 template <typename Objects>
 aclnnStatus destroy(const char* function, const char* type, const void* handle) noexcept {
-    if (handle == nullptr) return ACLNN_SUCCESS;
-    return Objects::instance().take(handle) ? ACLNN_SUCCESS : not_alive(function, type);
+    return guarded(function, kAclnn, [&]() -> Status {
+        if (handle == nullptr || Objects::instance().take(handle)) return {};
+        return not_alive(type);
+    });
+}
+
+// Looks a handle up and gives the object to f.
+template <typename Objects, typename F>
+aclnnStatus with(const char* function, const char* type, const void* handle, const F& f) noexcept {
+    return guarded(function, kAclnn, [&]() -> Status {
+        GRADUS_TRY(not_null(kAclnn, type, handle));
+        const auto object = Objects::instance().find(handle);
+        if (!object) return not_alive(type);
+        return f(*object);
+    });
 }
 
 int64_t storage_elements(const int64_t* dims, uint64_t count) {
@@ -59,14 +60,14 @@ struct Description {
     void* data;
 };
 
-Status make_tensor(const Description& d, std::shared_ptr<Tensor>& tensor) {
-    if (d.dims == nullptr && d.rank > 0) return {ACLNN_ERR_PARAM_NULLPTR, "viewDims: NULL with a count above 0"};
+Result<std::shared_ptr<Tensor>> make_tensor(const Description& d) {
+    if (d.dims == nullptr && d.rank > 0) return Status(ACLNN_ERR_PARAM_NULLPTR, "viewDims: NULL with a count above 0");
     if (d.storage == nullptr && d.storage_rank > 0)
-        return {ACLNN_ERR_PARAM_NULLPTR, "storageDims: NULL with a count above 0"};
+        return Status(ACLNN_ERR_PARAM_NULLPTR, "storageDims: NULL with a count above 0");
     if (d.rank > kMaxRank || d.storage_rank > kMaxRank)
-        return {ACLNN_ERR_PARAM_INVALID,
-                concat(std::max(d.rank, d.storage_rank), " dimensions, expected at most ", kMaxRank)};
-    tensor = std::make_shared<Tensor>();
+        return Status(ACLNN_ERR_PARAM_INVALID,
+                      concat(std::max(d.rank, d.storage_rank), " dimensions, expected at most ", kMaxRank));
+    auto tensor = std::make_shared<Tensor>();
     TensorView& view = tensor->view;
     view.rank = static_cast<int>(d.rank);
     std::copy_n(d.dims, d.rank, view.size.begin());
@@ -85,94 +86,90 @@ Status make_tensor(const Description& d, std::shared_ptr<Tensor>& tensor) {
     view.storage = storage_elements(d.storage, d.storage_rank);
     tensor->storage_dims.assign(d.storage, d.storage + d.storage_rank);
     tensor->address = d.data;
-    return {};
+    return tensor;
 }
 
-// The caller delete[]s the copy.
-aclnnStatus copy_out(const int64_t* values, size_t count, int64_t** out, uint64_t* out_count, const char* function) {
-    int64_t* copy = new (std::nothrow) int64_t[count];
-    if (copy == nullptr) return report(function, ACLNN_ERR_RUNTIME_ERROR, "out of memory");
+// A copy that the caller delete[]s.
+Status copy_out(const int64_t* values, size_t count, int64_t** out, uint64_t* out_count) {
+    auto* const copy = new int64_t[count];
     std::copy_n(values, count, copy);
     *out = copy;
     *out_count = count;
-    return ACLNN_SUCCESS;
+    return {};
 }
 
+// Dims of a tensor: `get` gives where they begin and how many there are.
 template <typename Get>
-aclnnStatus get_dims(const char* function, const aclTensor* handle, int64_t** out, uint64_t* count, const Get& get) {
-    if (handle == nullptr || out == nullptr || count == nullptr) return null_argument(function, "argument");
-    const auto tensor = Tensors::instance().find(handle);
-    if (!tensor) return not_alive(function, "aclTensor");
-    return get(*tensor);
-}
-
-template <typename T, typename Get>
-aclnnStatus get_one(const char* function, const aclTensor* handle, T* out, const Get& get) {
-    if (handle == nullptr || out == nullptr) return null_argument(function, handle == nullptr ? "tensor" : "result");
-    const auto tensor = Tensors::instance().find(handle);
-    if (!tensor) return not_alive(function, "aclTensor");
-    *out = get(*tensor);
-    return ACLNN_SUCCESS;
-}
-
-template <typename Handle, typename T>
-Handle* create_array(const char* function, const T* values, uint64_t count) {
-    if (values == nullptr && count > 0) {
-        null_argument(function, "value");
-        return nullptr;
-    }
-    return create<Handle>(function, [&] {
-        auto array = std::make_shared<Array>();
-        array->values = std::vector<T>(values, values + count);
-        return Arrays::instance().add(std::move(array));
+aclnnStatus get_dims(const char* function, const aclTensor* tensor, int64_t** out, uint64_t* count, const Get& get) {
+    return with<Tensors>(function, "aclTensor", tensor, [&](const Tensor& t) -> Status {
+        GRADUS_TRY(not_null(kAclnn, "dims", static_cast<const void*>(out)));
+        GRADUS_TRY(not_null(kAclnn, "dimsNum", count));
+        const auto [values, rank] = get(t);
+        return copy_out(values, rank, out, count);
     });
 }
 
-template <typename T>
-aclnnStatus array_size(const char* function, const void* handle, uint64_t* size) {
-    if (handle == nullptr || size == nullptr) return null_argument(function, handle == nullptr ? "array" : "size");
-    const auto array = Arrays::instance().find(handle);
-    if (!array || !std::holds_alternative<std::vector<T>>(array->values))
-        return not_alive(function, "array of that type");
-    *size = std::get<std::vector<T>>(array->values).size();
-    return ACLNN_SUCCESS;
+template <typename T, typename Get>
+aclnnStatus get_one(const char* function, const aclTensor* tensor, T* out, const Get& get) {
+    return with<Tensors>(function, "aclTensor", tensor, [&](const Tensor& t) -> Status {
+        GRADUS_TRY(not_null(kAclnn, "result", static_cast<const void*>(out)));
+        *out = get(t);
+        return {};
+    });
 }
 
-template <typename Handle, typename Member>
-Handle* create_list(const char* function, const Member* const* members, uint64_t count, bool of_tensors) {
-    if (members == nullptr && count > 0) {
-        null_argument(function, "value");
-        return nullptr;
-    }
-    return create<Handle>(function, [&] {
+Status check_values(const void* values, uint64_t count) {
+    constexpr uint64_t kMost = std::numeric_limits<int64_t>::max() / 8;  // of eight bytes, the longest that there are
+    if (count > kMost) return {ACLNN_ERR_PARAM_INVALID, concat("size: ", count, ", expected at most ", kMost)};
+    if (values == nullptr && count > 0) return {ACLNN_ERR_PARAM_NULLPTR, "value: NULL with a size above 0"};
+    return {};
+}
+
+template <typename Arrays, typename Handle, typename T>
+Handle* create_array(const char* function, const T* values, uint64_t count) {
+    return create<Handle>(function, [&]() -> Result<void*> {
+        GRADUS_TRY(check_values(values, count));
+        return Arrays::instance().add(std::make_shared<std::vector<T>>(values, values + count));
+    });
+}
+
+template <typename Arrays>
+aclnnStatus array_size(const char* function, const char* type, const void* handle, uint64_t* size) {
+    return with<Arrays>(function, type, handle, [&](const auto& array) -> Status {
+        GRADUS_TRY(not_null(kAclnn, "size", size));
+        *size = array.size();
+        return {};
+    });
+}
+
+template <typename Lists, typename Handle, typename Member>
+Handle* create_list(const char* function, const Member* const* members, uint64_t count) {
+    return create<Handle>(function, [&]() -> Result<void*> {
+        GRADUS_TRY(check_values(members, count));
         auto list = std::make_shared<List>();
-        list->of_tensors = of_tensors;
         list->members.assign(members, members + count);
         return Lists::instance().add(std::move(list));
     });
 }
 
-aclnnStatus destroy_list(const char* function, const void* handle, bool of_tensors) noexcept {
-    if (handle == nullptr) return ACLNN_SUCCESS;
-    const auto found = Lists::instance().find(handle);
-    if (!found || found->of_tensors != of_tensors) return not_alive(function, "list of that type");
-    const auto list = Lists::instance().take(handle);
-    if (!list) return not_alive(function, "list");
-    for (const void* member : list->members) {
-        if (of_tensors)
-            Tensors::instance().take(member);
-        else
-            Scalars::instance().take(member);
-    }
-    return ACLNN_SUCCESS;
+template <typename Lists, typename Members>
+aclnnStatus destroy_list(const char* function, const char* type, const void* handle) noexcept {
+    return guarded(function, kAclnn, [&]() -> Status {
+        if (handle == nullptr) return {};
+        const auto list = Lists::instance().take(handle);
+        if (!list) return not_alive(type);
+        for (const void* member : list->members) Members::instance().take(member);
+        return {};
+    });
 }
 
-aclnnStatus list_size(const char* function, const void* handle, uint64_t* size, bool of_tensors) {
-    if (handle == nullptr || size == nullptr) return null_argument(function, handle == nullptr ? "list" : "size");
-    const auto list = Lists::instance().find(handle);
-    if (!list || list->of_tensors != of_tensors) return not_alive(function, "list of that type");
-    *size = list->members.size();
-    return ACLNN_SUCCESS;
+template <typename Lists>
+aclnnStatus list_size(const char* function, const char* type, const void* handle, uint64_t* size) {
+    return with<Lists>(function, type, handle, [&](const List& list) -> Status {
+        GRADUS_TRY(not_null(kAclnn, "size", size));
+        *size = list.members.size();
+        return {};
+    });
 }
 
 }  // namespace
@@ -182,84 +179,74 @@ extern "C" {
 aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t* stride,
                            int64_t offset, aclFormat format, const int64_t* storageDims, uint64_t storageDimsNum,
                            void* tensorData) {
-    return create<aclTensor>("aclCreateTensor", [&]() -> void* {
-        std::shared_ptr<Tensor> tensor;
-        const Status status = make_tensor(
-            {viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData}, tensor);
-        if (report("aclCreateTensor", status) != 0) return nullptr;
-        return Tensors::instance().add(std::move(tensor));
+    return create<aclTensor>(__func__, [&]() -> Result<void*> {
+        auto tensor = make_tensor(
+            {viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData});
+        if (!tensor.ok()) return tensor.status();
+        return Tensors::instance().add(std::move(*tensor));
     });
 }
 
 aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType,
                           const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims,
                           uint64_t storageDimsNum, void* tensorData) {
-    return guarded("aclInitTensor", [&]() -> Status {
-        std::shared_ptr<Tensor> fresh;
-        GRADUS_TRY(make_tensor(
-            {viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData}, fresh));
-        if (Tensors::instance().replace(tensor, std::move(fresh))) return {};
-        return {ACLNN_ERR_PARAM_NULLPTR, tensor == nullptr ? "tensor: NULL" : "not a live aclTensor"};
+    return guarded(__func__, kAclnn, [&]() -> Status {
+        GRADUS_TRY(not_null(kAclnn, "tensor", tensor));
+        auto fresh = make_tensor(
+            {viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData});
+        if (!fresh.ok()) return fresh.status();
+        if (Tensors::instance().replace(tensor, std::move(*fresh))) return {};
+        return not_alive("aclTensor");
     });
 }
 
-aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
-    return destroy<Tensors>("aclDestroyTensor", "aclTensor", tensor);
-}
+aclnnStatus aclDestroyTensor(const aclTensor* tensor) { return destroy<Tensors>(__func__, "aclTensor", tensor); }
 
 aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum) {
-    return get_dims("aclGetViewShape", tensor, viewDims, viewDimsNum, [&](const Tensor& t) {
-        return copy_out(t.view.size.data(), static_cast<size_t>(t.view.rank), viewDims, viewDimsNum, "aclGetViewShape");
-    });
+    return get_dims(__func__, tensor, viewDims, viewDimsNum,
+                    [](const Tensor& t) { return std::pair(t.view.size.data(), static_cast<size_t>(t.view.rank)); });
 }
 
 aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims, uint64_t* storageDimsNum) {
-    return get_dims("aclGetStorageShape", tensor, storageDims, storageDimsNum, [&](const Tensor& t) {
-        return copy_out(t.storage_dims.data(), t.storage_dims.size(), storageDims, storageDimsNum,
-                        "aclGetStorageShape");
-    });
+    return get_dims(__func__, tensor, storageDims, storageDimsNum,
+                    [](const Tensor& t) { return std::pair(t.storage_dims.data(), t.storage_dims.size()); });
 }
 
 aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** strides, uint64_t* stridesNum) {
-    return get_dims("aclGetViewStrides", tensor, strides, stridesNum, [&](const Tensor& t) {
-        return copy_out(t.view.stride.data(), static_cast<size_t>(t.view.rank), strides, stridesNum,
-                        "aclGetViewStrides");
-    });
+    return get_dims(__func__, tensor, strides, stridesNum,
+                    [](const Tensor& t) { return std::pair(t.view.stride.data(), static_cast<size_t>(t.view.rank)); });
 }
 
 aclnnStatus aclGetViewOffset(const aclTensor* tensor, int64_t* offset) {
-    return get_one("aclGetViewOffset", tensor, offset, [](const Tensor& t) { return t.view.offset; });
+    return get_one(__func__, tensor, offset, [](const Tensor& t) { return t.view.offset; });
 }
 
 aclnnStatus aclGetFormat(const aclTensor* tensor, aclFormat* format) {
-    return get_one("aclGetFormat", tensor, format, [](const Tensor& t) { return t.view.format; });
+    return get_one(__func__, tensor, format, [](const Tensor& t) { return t.view.format; });
 }
 
 aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType) {
-    return get_one("aclGetDataType", tensor, dataType,
-                   [](const Tensor& t) { return static_cast<aclDataType>(t.view.dtype); });
+    return get_one(__func__, tensor, dataType, [](const Tensor& t) { return static_cast<aclDataType>(t.view.dtype); });
 }
 
 aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr) {
-    return get_one("aclGetRawTensorAddr", tensor, addr, [](const Tensor& t) { return t.address.load(); });
+    return get_one(__func__, tensor, addr, [](const Tensor& t) { return t.address.load(); });
 }
 
 aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
-    if (tensor == nullptr) return null_argument("aclSetRawTensorAddr", "tensor");
-    const auto found = Tensors::instance().find(tensor);
-    if (!found) return not_alive("aclSetRawTensorAddr", "aclTensor");
-    found->address = addr;
-    return ACLNN_SUCCESS;
+    return with<Tensors>(__func__, "aclTensor", tensor, [&](Tensor& t) -> Status {
+        t.address = addr;
+        return {};
+    });
 }
 
 aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
-    const int64_t bytes = dtype_size(static_cast<DType>(dataType));
-    if (value == nullptr || bytes == 0) {
-        report("aclCreateScalar", ACLNN_ERR_PARAM_INVALID,
-               value == nullptr ? std::string("value: NULL") : concat("dataType: ", static_cast<int>(dataType)));
-        return nullptr;
-    }
-    return create<aclScalar>("aclCreateScalar", [&] {
+    return create<aclScalar>(__func__, [&]() -> Result<void*> {
+        const int64_t bytes = dtype_size(static_cast<DType>(dataType));
+        if (value == nullptr) return Status(ACLNN_ERR_PARAM_INVALID, "value: NULL");
+        if (bytes == 0)
+            return Status(ACLNN_ERR_PARAM_INVALID,
+                          concat("dataType: ", static_cast<int>(dataType), ", expected a type with a size"));
         auto scalar = std::make_shared<Scalar>();
         scalar->dtype = dataType;
         std::memcpy(scalar->value.data(), value, static_cast<size_t>(bytes));
@@ -267,55 +254,53 @@ aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
     });
 }
 
-aclnnStatus aclDestroyScalar(const aclScalar* scalar) {
-    return destroy<Scalars>("aclDestroyScalar", "aclScalar", scalar);
-}
+aclnnStatus aclDestroyScalar(const aclScalar* scalar) { return destroy<Scalars>(__func__, "aclScalar", scalar); }
 
 aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size) {
-    return create_array<aclIntArray>("aclCreateIntArray", value, size);
+    return create_array<IntArrays, aclIntArray>(__func__, value, size);
 }
 aclFloatArray* aclCreateFloatArray(const float* value, uint64_t size) {
-    return create_array<aclFloatArray>("aclCreateFloatArray", value, size);
+    return create_array<FloatArrays, aclFloatArray>(__func__, value, size);
 }
 aclBoolArray* aclCreateBoolArray(const bool* value, uint64_t size) {
-    return create_array<aclBoolArray>("aclCreateBoolArray", value, size);
+    return create_array<BoolArrays, aclBoolArray>(__func__, value, size);
 }
 
-aclnnStatus aclDestroyIntArray(const aclIntArray* array) {
-    return destroy<Arrays>("aclDestroyIntArray", "aclIntArray", array);
-}
+aclnnStatus aclDestroyIntArray(const aclIntArray* array) { return destroy<IntArrays>(__func__, "aclIntArray", array); }
 aclnnStatus aclDestroyFloatArray(const aclFloatArray* array) {
-    return destroy<Arrays>("aclDestroyFloatArray", "aclFloatArray", array);
+    return destroy<FloatArrays>(__func__, "aclFloatArray", array);
 }
 aclnnStatus aclDestroyBoolArray(const aclBoolArray* array) {
-    return destroy<Arrays>("aclDestroyBoolArray", "aclBoolArray", array);
+    return destroy<BoolArrays>(__func__, "aclBoolArray", array);
 }
 
 aclnnStatus aclGetIntArraySize(const aclIntArray* array, uint64_t* size) {
-    return array_size<int64_t>("aclGetIntArraySize", array, size);
+    return array_size<IntArrays>(__func__, "aclIntArray", array, size);
 }
 aclnnStatus aclGetFloatArraySize(const aclFloatArray* array, uint64_t* size) {
-    return array_size<float>("aclGetFloatArraySize", array, size);
+    return array_size<FloatArrays>(__func__, "aclFloatArray", array, size);
 }
 aclnnStatus aclGetBoolArraySize(const aclBoolArray* array, uint64_t* size) {
-    return array_size<bool>("aclGetBoolArraySize", array, size);
+    return array_size<BoolArrays>(__func__, "aclBoolArray", array, size);
 }
 
 aclTensorList* aclCreateTensorList(const aclTensor* const* value, uint64_t size) {
-    return create_list<aclTensorList>("aclCreateTensorList", value, size, true);
+    return create_list<TensorLists, aclTensorList>(__func__, value, size);
 }
 aclScalarList* aclCreateScalarList(const aclScalar* const* value, uint64_t size) {
-    return create_list<aclScalarList>("aclCreateScalarList", value, size, false);
+    return create_list<ScalarLists, aclScalarList>(__func__, value, size);
 }
-aclnnStatus aclDestroyTensorList(const aclTensorList* list) { return destroy_list("aclDestroyTensorList", list, true); }
+aclnnStatus aclDestroyTensorList(const aclTensorList* list) {
+    return destroy_list<TensorLists, Tensors>(__func__, "aclTensorList", list);
+}
 aclnnStatus aclDestroyScalarList(const aclScalarList* list) {
-    return destroy_list("aclDestroyScalarList", list, false);
+    return destroy_list<ScalarLists, Scalars>(__func__, "aclScalarList", list);
 }
 aclnnStatus aclGetTensorListSize(const aclTensorList* list, uint64_t* size) {
-    return list_size("aclGetTensorListSize", list, size, true);
+    return list_size<TensorLists>(__func__, "aclTensorList", list, size);
 }
 aclnnStatus aclGetScalarListSize(const aclScalarList* list, uint64_t* size) {
-    return list_size("aclGetScalarListSize", list, size, false);
+    return list_size<ScalarLists>(__func__, "aclScalarList", list, size);
 }
 
 }  // extern "C"

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "aclnn/operator.h"
@@ -18,14 +17,13 @@ namespace gradus {
 class LaunchTask final : public Task {
   public:
     explicit LaunchTask(size_t arguments) : address(arguments) { owned.reserve(arguments + 1); }
-    int run(Stream& stream) noexcept override;
+    int run() noexcept override;
 
-    const Operator* op = nullptr;
     std::shared_ptr<const Planned> planned;
     std::vector<std::byte*> address;
     std::byte* workspace = nullptr;
     std::vector<std::shared_ptr<const Allocation>> owned;
-    std::string summary;  // for the log
+    std::shared_ptr<const Text> summary;  // for the log, where it is on
 };
 
 struct Executor {
@@ -39,8 +37,9 @@ struct Executor {
     std::shared_ptr<const Planned> planned;
     std::vector<Slot> slots;  // indexed like the arguments
     bool limits = true;
+    Memory memory = Memory::device;
     std::atomic<bool> repeatable = false;
-    std::string summary;
+    std::shared_ptr<const Text> summary;
     std::unique_ptr<LaunchTask> task;  // made in phase one, so that phase two allocates nothing
 };
 

@@ -3,28 +3,35 @@
 #include <chrono>
 #include <cstring>
 
-#include "aclnn/boundary.h"
+#include "aclnn/api.h"
 #include "aclnn/executor.h"
 #include "aclnn/phases.h"
 #include "base/check.h"
+#include "runtime/context.h"
 
 namespace gradus {
 namespace {
 
 constexpr int64_t kSmallBytes = 128 << 10;  // below this, waking a thread costs more than the work
 
+// Only what the program got from us, unless option `memory` says that any will do.
+Status check_known(const Executor& executor, const char* name, const std::shared_ptr<const Allocation>& allocation) {
+    if (allocation || executor.memory == Memory::any) return {};
+    return invalid(name, "an address outside every device allocation (GRADUS_MEMORY=any allows other memory)");
+}
+
 Status check_workspace(const Executor& executor, void* workspace, uint64_t size, LaunchTask& task) {
     const auto needed = static_cast<uint64_t>(executor.planned->scratch.bytes());
     if (size > 0 && workspace == nullptr)
         return {ACLNN_ERR_PARAM_NULLPTR, concat("workspace: NULL with workspaceSize ", size)};
     if (size < needed) return invalid("workspaceSize", size, ", expected at least ", needed);
-    task.workspace = static_cast<std::byte*>(workspace);
     if (needed == 0) return {};
     auto allocation = find_allocation(workspace);
-    if (!allocation && executor.limits) return beyond_limit("workspace", "an address outside every device allocation");
+    GRADUS_TRY(check_known(executor, "workspace", allocation));
     if (allocation && !allocation->contains(workspace, needed))
-        return invalid("workspace", needed, " bytes leave its device allocation of ", uint64_t{allocation->footprint()},
+        return invalid("workspace", needed, " bytes leave its device allocation of ", allocation->footprint(),
                        " bytes");
+    task.workspace = Scratch::align(static_cast<std::byte*>(workspace));
     if (allocation) task.owned.push_back(std::move(allocation));
     return {};
 }
@@ -37,13 +44,11 @@ Status check_address(const Executor& executor, size_t i, LaunchTask& task) {
     if (address == nullptr) return {ACLNN_ERR_PARAM_NULLPTR, concat(name, ": address NULL of a tensor with elements")};
     const TensorView::Extent extent = view.extent();
     auto allocation = find_allocation(address + extent.begin);
-    if (!allocation) {
-        if (!executor.limits) return {};
-        return beyond_limit(name, "an address outside every device allocation");
-    }
+    GRADUS_TRY(check_known(executor, name, allocation));
+    if (!allocation) return {};
     if (!allocation->contains(address + extent.begin, static_cast<size_t>(extent.end - extent.begin)))
         return invalid(name, "elements up to byte ", extent.end, " leave their device allocation of ",
-                       uint64_t{allocation->footprint()}, " bytes");
+                       allocation->footprint(), " bytes");
     task.owned.push_back(std::move(allocation));
     return {};
 }
@@ -64,11 +69,17 @@ Status check_overlap(const Executor& executor, size_t out, const LaunchTask& tas
         if (overlaps(a, b, task.address[i] - task.address[out]))
             return invalid(argument.name, "overlaps ", other.name, " in memory");
     }
-    const TensorView::Extent extent = executor.slots[out].view().extent();
-    const std::byte *begin = task.address[out] + extent.begin, *end = task.address[out] + extent.end;
-    if (begin < task.workspace + executor.planned->scratch.bytes() && task.workspace < end)
-        return invalid(argument.name, "overlaps the workspace");
     return {};
+}
+
+// No tensor, read or written, may share bytes with the workspace.
+Status check_apart_from_workspace(const Executor& executor, size_t i, const LaunchTask& task, const void* workspace) {
+    const int64_t bytes = executor.planned->scratch.bytes();
+    if (bytes == 0) return {};
+    const TensorView scratch{.rank = 1, .size = {bytes}, .stride = {1}, .dtype = DType::u8};
+    const int64_t distance = static_cast<const std::byte*>(workspace) - task.address[i];
+    if (!overlaps(executor.slots[i].view(), scratch, distance)) return {};
+    return invalid(executor.op->arguments[i].name, "overlaps the workspace");
 }
 
 Status launch_on(Executor& executor, const Operator* op, void* workspace, uint64_t size, aclrtStream handle) {
@@ -86,26 +97,28 @@ Status launch_on(Executor& executor, const Operator* op, void* workspace, uint64
         }
     }
     GRADUS_TRY(check_workspace(executor, workspace, size, *task));
-    const Result<std::shared_ptr<Stream>> stream = find_stream(handle);
-    if (!stream.ok()) return {ACLNN_ERR_RUNTIME_ERROR, concat("stream: ", stream.status().message())};
-    for (size_t i = 0; i < executor.slots.size(); ++i)
-        if (executor.slots[i].tensor) GRADUS_TRY(check_address(executor, i, *task));
+    const Result<std::shared_ptr<Stream>> stream = executor.limits ? find_stream_here(handle) : find_stream(handle);
+    if (!stream.ok()) return {ACLNN_ERR_RUNTIME_ERROR, stream.status().message()};
+    for (size_t i = 0; i < executor.slots.size(); ++i) {
+        if (!executor.slots[i].tensor) continue;
+        GRADUS_TRY(check_address(executor, i, *task));
+        GRADUS_TRY(check_apart_from_workspace(executor, i, *task, workspace));
+    }
     for (size_t i = 0; i < executor.slots.size(); ++i)
         if (executor.slots[i].tensor && executor.op->arguments[i].direction == Direction::output)
             GRADUS_TRY(check_overlap(executor, i, *task));
     if (!executor.planned->work) return {};  // an empty result
-    task->op = executor.op;
     task->planned = executor.planned;
     task->summary = executor.summary;
     task->small = executor.planned->bytes <= kSmallBytes;
     const Status queued = (*stream)->submit(std::move(task));
-    return queued.ok() ? queued : Status(ACLNN_ERR_RUNTIME_ERROR, concat("stream: ", queued.message()));
+    return queued.ok() ? queued : Status(ACLNN_ERR_RUNTIME_ERROR, queued.message());
 }
 
 }  // namespace
 
-int LaunchTask::run(Stream&) noexcept {
-    if (summary.empty()) {
+int LaunchTask::run() noexcept {
+    if (!summary) {
         planned->work->run(address.data(), workspace);
         return 0;
     }
@@ -113,13 +126,13 @@ int LaunchTask::run(Stream&) noexcept {
     planned->work->run(address.data(), workspace);
     const auto took = std::chrono::steady_clock::now() - start;
     log(LogLevel::info,
-        concat(summary, " ", std::chrono::duration_cast<std::chrono::microseconds>(took).count(), " µs"));
+        concat(*summary, " ", std::chrono::duration_cast<std::chrono::microseconds>(took).count(), " µs"));
     return 0;
 }
 
 aclnnStatus launch(const Operator* op, void* workspace, uint64_t workspace_size, aclOpExecutor* handle,
                    aclrtStream stream) noexcept {
-    return guarded(op != nullptr ? op->function : "gradusLaunch", [&]() -> Status {
+    return guarded(op != nullptr ? op->function : "gradusLaunch", kAclnn, [&]() -> Status {
         auto executor = Executors::instance().find(handle);
         if (executor && !executor->repeatable) executor = Executors::instance().take(handle);  // spent, whatever comes
         if (!executor)

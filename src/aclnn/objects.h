@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <variant>
 #include <vector>
 
 #include "aclnn/acl_meta.h"
@@ -25,19 +24,17 @@ struct Scalar {
     std::array<std::byte, 16> value;
 };
 
-struct Array {
-    std::variant<std::vector<int64_t>, std::vector<float>, std::vector<bool>> values;
-};
-
 // Lists own their members: destroying the list destroys them.
 struct List {
-    bool of_tensors;
     std::vector<const void*> members;
 };
 
 using Tensors = Registry<Tensor, HandleKind::tensor>;
 using Scalars = Registry<Scalar, HandleKind::scalar>;
-using Arrays = Registry<Array, HandleKind::array>;
-using Lists = Registry<List, HandleKind::list>;
+using IntArrays = Registry<std::vector<int64_t>, HandleKind::int_array>;
+using FloatArrays = Registry<std::vector<float>, HandleKind::float_array>;
+using BoolArrays = Registry<std::vector<bool>, HandleKind::bool_array>;
+using TensorLists = Registry<List, HandleKind::tensor_list>;
+using ScalarLists = Registry<List, HandleKind::scalar_list>;
 
 }  // namespace gradus

@@ -121,7 +121,10 @@ class Call {
     double real(int i) const { return values_[static_cast<size_t>(i)].real; }
     bool boolean(int i) const { return values_[static_cast<size_t>(i)].boolean; }
     const char* text(int i) const { return values_[static_cast<size_t>(i)].text; }
-    std::optional<std::vector<int64_t>> array(int i) const;
+    std::optional<std::vector<int64_t>> array(int i) const {
+        const bool left_out = arrays_.empty() || !arrays_[static_cast<size_t>(i)];
+        return left_out ? std::nullopt : std::optional(*arrays_[static_cast<size_t>(i)]);
+    }
 
     const Config config;
 
@@ -129,6 +132,7 @@ class Call {
     friend class Preparation;
     std::span<const Value> values_;
     std::vector<std::shared_ptr<Tensor>> tensors_;
+    std::vector<std::shared_ptr<const std::vector<int64_t>>> arrays_;  // as long as the values, if there are any
 };
 
 // What phase one decided: an operator's plan, plain numbers and how to run them. Addresses are indexed like the

@@ -1,10 +1,11 @@
 // Phase one.
 #include <cstring>
 
-#include "aclnn/boundary.h"
+#include "aclnn/api.h"
 #include "aclnn/executor.h"
 #include "aclnn/phases.h"
 #include "base/check.h"
+#include "runtime/float_environment.h"
 #include "runtime/foreign.h"
 
 namespace gradus {
@@ -19,13 +20,6 @@ Product product_of(const char* soc_name) {
     return Product::unknown;
 }
 
-std::optional<std::vector<int64_t>> Call::array(int i) const {
-    const aclIntArray* handle = values_[static_cast<size_t>(i)].array;
-    if (handle == nullptr) return std::nullopt;
-    const auto array = Arrays::instance().find(handle);
-    return std::get<std::vector<int64_t>>(array->values);  // prepare() made sure of both
-}
-
 class Preparation {
   public:
     Preparation(const Operator& op, std::span<const Value> values) : op_(op), values_(values) {}
@@ -34,9 +28,7 @@ class Preparation {
         GRADUS_TRY(check_nulls(workspace_size, executor));
         const Result<Config> config = gradus::config();
         if (!config.ok()) return {ACLNN_ERR_PARAM_INVALID, config.status().message()};
-        if (std::string path; foreign_cann(path))
-            return {ACLNN_ERR_INNER,
-                    concat("a real CANN is loaded in this process (", path, "); use one or the other")};
+        GRADUS_TRY(check_no_foreign_cann(ACLNN_ERR_INNER));
         Call call(values_, *config);
         if (config->limits) GRADUS_TRY(check_product(config->soc_name));
         GRADUS_TRY(resolve(call));
@@ -53,21 +45,18 @@ class Preparation {
     }
 
   private:
-    static Status null(const char* argument) { return {ACLNN_ERR_PARAM_NULLPTR, concat(argument, ": NULL")}; }
-
     Status check_nulls(const uint64_t* workspace_size, aclOpExecutor* const* executor) const {
         for (size_t i = 0; i < values_.size(); ++i) {
             const Argument& argument = op_.arguments[i];
             const bool pointer =
                 argument.is_tensor() || argument.kind == GRADUS_INT_ARRAY || argument.kind == GRADUS_STRING;
-            if (pointer && !argument.optional && values_[i].tensor == nullptr) return null(argument.name);
+            if (pointer && !argument.optional) GRADUS_TRY(not_null(kAclnn, argument.name, values_[i].tensor));
         }
         if (const int i = op_.missing != nullptr ? op_.missing(values_) : -1; i >= 0)
             return {ACLNN_ERR_PARAM_NULLPTR,
                     concat(op_.arguments[static_cast<size_t>(i)].name, ": NULL, expected with the other arguments")};
-        if (workspace_size == nullptr) return null("workspaceSize");
-        if (executor == nullptr) return null("executor");
-        return {};
+        GRADUS_TRY(not_null(kAclnn, "workspaceSize", workspace_size));
+        return not_null(kAclnn, "executor", static_cast<const void*>(executor));
     }
 
     Status check_product(const char* soc_name) const {
@@ -88,9 +77,9 @@ class Preparation {
                 call.tensors_[i] = Tensors::instance().find(value.tensor);
                 if (!call.tensors_[i]) return {ACLNN_ERR_PARAM_NULLPTR, concat(name, ": not a live aclTensor")};
             } else if (value.kind == GRADUS_INT_ARRAY && value.array != nullptr) {
-                const auto array = Arrays::instance().find(value.array);
-                if (!array || !std::holds_alternative<std::vector<int64_t>>(array->values))
-                    return {ACLNN_ERR_PARAM_NULLPTR, concat(name, ": not a live aclIntArray")};
+                call.arrays_.resize(values_.size());
+                call.arrays_[i] = IntArrays::instance().find(value.array);
+                if (!call.arrays_[i]) return {ACLNN_ERR_PARAM_NULLPTR, concat(name, ": not a live aclIntArray")};
             }
         }
         return {};
@@ -130,30 +119,39 @@ class Preparation {
         auto executor = std::make_shared<Executor>();
         executor->op = &op_;
         executor->limits = call.config.limits;
+        executor->memory = call.config.memory;
         executor->slots.resize(values_.size());
         for (size_t i = 0; i < values_.size(); ++i) executor->slots[i].tensor = call.tensors_[i];
-        if (log_enabled(LogLevel::info)) executor->summary = summarise(call, planned);
+        if (log_enabled(LogLevel::info)) executor->summary = std::make_shared<const Text>(summarise(call, planned));
         executor->task = std::make_unique<LaunchTask>(values_.size());
         executor->planned = std::make_shared<const Planned>(std::move(planned));
         return executor;
     }
 
-    std::string summarise(const Call& call, const Planned& planned) const {
-        std::string text = op_.function;
+    Text summarise(const Call& call, const Planned& planned) const {
+        Text text = op_.function;
         for (size_t i = 0; i < values_.size(); ++i)
             if (call.tensors_[i])
-                text += concat(" ", op_.arguments[i].name, shape_text(call.tensors_[i]->view), ":",
-                               dtype_name(call.tensors_[i]->view.dtype));
-        return concat(text, " path ", planned.path, " workspace ", planned.scratch.bytes());
+                append(text, " ", op_.arguments[i].name, shape_text(call.tensors_[i]->view), ":",
+                       dtype_name(call.tensors_[i]->view.dtype));
+        append(text, " path ", planned.path, " workspace ", planned.scratch.bytes());
+        return text;
     }
 
     const Operator& op_;
     std::span<const Value> values_;
 };
 
+Status make_ready(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
+                  aclOpExecutor** executor) {
+    // plans hold numbers that are computed here, which must not depend on the caller's rounding
+    const DefaultFloatEnvironment environment;
+    return Preparation(op, values).run(workspace_size, executor);
+}
+
 aclnnStatus prepare(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
                     aclOpExecutor** executor) noexcept {
-    return guarded(op.function, [&] { return Preparation(op, values).run(workspace_size, executor); });
+    return guarded(op.function, kAclnn, [&] { return make_ready(op, values, workspace_size, executor); });
 }
 
 }  // namespace gradus

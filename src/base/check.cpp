@@ -4,17 +4,18 @@
 
 namespace gradus {
 
-std::string dtype_list(std::span<const DType> dtypes) {
-    std::string text;
+Text dtype_list(std::span<const DType> dtypes) {
+    Text text;
     for (size_t i = 0; i < dtypes.size(); ++i)
-        text += concat(i == 0 ? "" : i + 1 == dtypes.size() ? " or " : ", ", dtype_name(dtypes[i]));
+        append(text, i == 0 ? "" : i + 1 == dtypes.size() ? " or " : ", ", dtype_name(dtypes[i]));
     return text;
 }
 
-std::string shape_list(std::span<const int64_t> sizes) {
-    std::string text = "[";
-    for (size_t i = 0; i < sizes.size(); ++i) text += concat(i == 0 ? "" : ", ", sizes[i]);
-    return text + "]";
+Text shape_list(std::span<const int64_t> sizes) {
+    Text text = "[";
+    for (size_t i = 0; i < sizes.size(); ++i) append(text, i == 0 ? "" : ", ", sizes[i]);
+    append(text, "]");
+    return text;
 }
 
 Status expect_dtype(const char* argument, const TensorView& view, std::span<const DType> dtypes) {
@@ -29,7 +30,7 @@ Status expect_same_dtype(const char* argument, const TensorView& view, const cha
 
 Status expect_rank(const char* argument, const TensorView& view, int least, int most) {
     if (view.rank >= least && view.rank <= most) return {};
-    const std::string wanted = least == most ? concat(least) : concat(least, " to ", most);
+    const Text wanted = least == most ? concat(least) : concat(least, " to ", most);
     return invalid(argument, "rank ", view.rank, " of shape ", shape_text(view), ", expected rank ", wanted);
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <span>
-#include <string>
 
 #include "aclnn/aclnn_base.h"
 #include "base/status.h"
@@ -21,8 +20,8 @@ Status beyond_limit(const char* argument, const Parts&... parts) {
     return invalid(argument, parts..., " (a limit of the device: GRADUS_LIMITS=off lifts it)");
 }
 
-std::string dtype_list(std::span<const DType> dtypes);  // "f32, f16 or bf16"
-std::string shape_list(std::span<const int64_t> sizes);
+Text dtype_list(std::span<const DType> dtypes);  // "f32, f16 or bf16"
+Text shape_list(std::span<const int64_t> sizes);
 
 Status expect_dtype(const char* argument, const TensorView& view, std::span<const DType> dtypes);
 Status expect_same_dtype(const char* argument, const TensorView& view, const char* other, const TensorView& as);

@@ -2,91 +2,103 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <set>
+#include <string>
 
 #include "acl/acl_base.h"
+#include "base/cgroup.h"
 #include "base/lock.h"
 
 namespace gradus {
 namespace {
 
-constexpr int kMostThreads = 1024, kMostDevices = 1024;
+constexpr int kMostThreads = 1024, kPresetDevices = 8;
 
+// The CPUs this process may use: those it may run on, or fewer where its cgroup has a quota.
 int usable_cpus() {
     cpu_set_t set;
     CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    return std::max(1, CPU_COUNT(&set));
+    const int allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+    return std::min(allowed, cgroup_limits().cpus.value_or(allowed));
 }
 
-bool parse_int(const std::string& text, int least, int most, int& value) {
+bool parse_int(std::string_view text, int least, int most, int& value) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc() && end == text.data() + text.size() && value >= least && value <= most;
 }
 
-bool parse_word(const std::string& text, std::initializer_list<const char*> words, int& value) {
-    value = 0;
-    for (const char* word : words) {
-        if (text == word) return true;
-        ++value;
-    }
-    return false;
-}
-
-enum OptionId { kLimits, kPrecision, kNumThreads, kMaxIsa, kSocName, kLog, kOptions };
-
-struct Option {
-    const char* name;
-    const char* variable;
-    bool (*parse)(const std::string& text, int& value);  // value: index of the word, or the number
-    std::string (*wanted)();
-};
-
-bool parse_isa(const std::string& text, int& value) {
+bool parse_threads(std::string_view text, int& value) { return parse_int(text, 1, kMostThreads, value); }
+bool parse_name(std::string_view text, int&) { return !text.empty(); }
+bool parse_isa(std::string_view text, int& value) {
     for (Isa isa : cpu_isas())
         if (text == isa_name(isa)) return value = static_cast<int>(isa), true;
     return false;
 }
-
-std::string cpu_isa_names() {
-    std::string names = "one of what this CPU has:";
-    for (Isa isa : cpu_isas()) names += concat(" ", isa_name(isa));
+Text cpu_isa_names() {
+    Text names = "one of what this CPU has:";
+    for (Isa isa : cpu_isas()) append(names, " ", isa_name(isa));
     return names;
 }
 
+enum OptionId : size_t { kLimits, kPrecision, kMemory, kNumThreads, kMaxIsa, kSocName, kLog, kOptions };
+
+// An option is one of a few words, the first of which is the default, or it has functions of its own.
+struct Option {
+    const char* name;
+    const char* variable;
+    std::array<const char*, 4> words{};
+    Text (*preset)() = nullptr;
+    bool (*parse)(std::string_view text, int& value) = nullptr;
+    Text (*wanted)() = nullptr;
+
+    Text preset_text() const { return preset != nullptr ? preset() : Text(words[0]); }
+    // The value is the number, or the word's place among the words.
+    bool read(std::string_view text, int& value) const {
+        if (parse != nullptr) return parse(text, value);
+        for (size_t i = 0; i < words.size() && words[i] != nullptr; ++i)
+            if (text == words[i]) return value = static_cast<int>(i), true;
+        return false;
+    }
+    Text wanted_text() const {
+        if (wanted != nullptr) return wanted();
+        Text list;
+        for (size_t i = 0; i < words.size() && words[i] != nullptr; ++i) {
+            const bool last = i + 1 == words.size() || words[i + 1] == nullptr;
+            append(list, i == 0 ? "" : last ? " or " : ", ", words[i]);
+        }
+        return list;
+    }
+};
+
 constexpr std::array<Option, kOptions> kTable = {{
-    {"limits", "GRADUS_LIMITS",
-     [](const std::string& s, int& v) {
-         return parse_word(s, {"on", "off"}, v);
-     },
-     [] { return std::string("on or off"); }},
-    {"precision", "GRADUS_PRECISION",
-     [](const std::string& s, int& v) {
-         return parse_word(s, {"fast", "golden"}, v);
-     },
-     [] { return std::string("fast or golden"); }},
-    {"num_threads", "GRADUS_NUM_THREADS", [](const std::string& s, int& v) { return parse_int(s, 1, kMostThreads, v); },
-     [] { return concat("a number from 1 to ", kMostThreads); }},
-    {"max_isa", "GRADUS_MAX_ISA", parse_isa, cpu_isa_names},
-    {"soc_name", "GRADUS_SOC_NAME", [](const std::string& s, int&) { return !s.empty(); },
-     [] { return std::string("the name of a product, such as Ascend910B1"); }},
-    {"log", "GRADUS_LOG",
-     [](const std::string& s, int& v) {
-         return parse_word(s, {"off", "error", "info", "trace"}, v);
-     },
-     [] { return std::string("off, error, info or trace"); }},
+    {.name = "limits", .variable = "GRADUS_LIMITS", .words = {"on", "off"}},
+    {.name = "precision", .variable = "GRADUS_PRECISION", .words = {"fast", "golden"}},
+    {.name = "memory", .variable = "GRADUS_MEMORY", .words = {"device", "any"}},
+    {.name = "num_threads",
+     .variable = "GRADUS_NUM_THREADS",
+     .preset = [] { return concat(usable_cpus()); },
+     .parse = parse_threads,
+     .wanted = [] { return concat("a number from 1 to ", kMostThreads); }},
+    {.name = "max_isa",
+     .variable = "GRADUS_MAX_ISA",
+     .preset = [] { return Text(isa_name(cpu_best_isa())); },
+     .parse = parse_isa,
+     .wanted = cpu_isa_names},
+    {.name = "soc_name",
+     .variable = "GRADUS_SOC_NAME",
+     .preset = [] { return Text("Ascend910B1"); },
+     .parse = parse_name,
+     .wanted = [] { return Text("the name of a product, such as Ascend910B1"); }},
+    {.name = "log", .variable = "GRADUS_LOG", .words = {"off", "error", "info", "trace"}},
 }};
 
-// Returned to C callers, so every value ever set stays where it is.
-const char* intern(const std::string& text) {
-    static std::set<std::string>& pool = *new std::set<std::string>;
-    return pool.insert(text).first->c_str();
-}
+// The log is asked about in every call, so its level has a place without a lock; -1: the environment was not read yet.
+constinit std::atomic<int> log_level = -1;
 
 struct Setting {
     const char* text = "";
@@ -96,22 +108,23 @@ struct Setting {
 
 struct Settings {
     std::array<Setting, kOptions> option;
-    int devices = 8;
+    int devices = kPresetDevices;
     Status devices_error;
     bool sync_copies = true;
 
     Settings();
-    Status assign(int id, const std::string& text, const char* called);
+    Status assign(size_t id, std::string_view text, const char* called);
+
+  private:
+    std::set<std::string, std::less<>> texts_;  // handed out to C callers, so every value ever set stays where it is
 };
 
-std::atomic<int> log_level{static_cast<int>(LogLevel::off)};
-
-Status Settings::assign(int id, const std::string& text, const char* called) {
+Status Settings::assign(size_t id, std::string_view text, const char* called) {
     int value = 0;
-    const Option& o = kTable[static_cast<size_t>(id)];
-    if (!o.parse(text, value))
-        return {ACL_ERROR_INVALID_PARAM, concat(called, ": value '", text, "', expected ", o.wanted())};
-    option[static_cast<size_t>(id)] = {intern(text), value, Status()};
+    const Option& o = kTable[id];
+    if (!o.read(text, value))
+        return {ACL_ERROR_INVALID_PARAM, concat(called, ": value '", text, "', expected ", o.wanted_text())};
+    option[id] = {texts_.emplace(text).first->c_str(), value, Status()};
     if (id == kLog) log_level = value;
     return {};
 }
@@ -119,54 +132,67 @@ Status Settings::assign(int id, const std::string& text, const char* called) {
 int visible_devices(int devices) {
     const char* list = getenv("ASCEND_RT_VISIBLE_DEVICES");
     if (list == nullptr || *list == '\0') return devices;
-    int visible = 0;
-    for (const char* at = list;;) {  // like a device driver: the first wrong entry ends the list
-        const char* comma = std::strchr(at, ',');
-        int id;
-        if (!parse_int(comma ? std::string(at, comma) : std::string(at), 0, devices - 1, id)) return visible;
+    int visible = 0, id;
+    for (std::string_view rest = list;;) {  // like a device driver: the first wrong entry ends the list
+        const size_t comma = rest.find(',');
+        if (!parse_int(rest.substr(0, comma), 0, devices - 1, id)) return visible;
         ++visible;
-        if (comma == nullptr) return visible;
-        at = comma + 1;
+        if (comma == std::string_view::npos) return visible;
+        rest.remove_prefix(comma + 1);
     }
 }
 
 Settings::Settings() {
-    const std::array<std::string, kOptions> defaults = {
-        "on", "fast", std::to_string(usable_cpus()), isa_name(cpu_best_isa()), "Ascend910B1", "off"};
-    for (int id = 0; id < kOptions; ++id) {
-        const char* variable = kTable[static_cast<size_t>(id)].variable;
-        const char* text = getenv(variable);
-        Status status = assign(id, defaults[static_cast<size_t>(id)], variable);
+    for (size_t id = 0; id < kOptions; ++id) {
+        const char* const variable = kTable[id].variable;
+        const char* const text = getenv(variable);
+        Status status = assign(id, kTable[id].preset_text().view(), variable);
         if (text != nullptr) status = assign(id, text, variable);
-        option[static_cast<size_t>(id)].error = std::move(status);
+        option[id].error = status;
     }
     if (const char* text = getenv("GRADUS_DEVICES"); text != nullptr && !parse_int(text, 1, kMostDevices, devices)) {
-        devices = 8;
+        devices = kPresetDevices;
         devices_error = {ACL_ERROR_INVALID_PARAM,
                          concat("GRADUS_DEVICES: value '", text, "', expected a number from 1 to ", kMostDevices)};
     }
     devices = visible_devices(devices);
-    if (const char* text = getenv("GRADUS_SYNC_COPIES")) sync_copies = std::string(text) != "0";
+    if (const char* text = getenv("GRADUS_SYNC_COPIES")) sync_copies = std::string_view(text) != "0";
 }
 
-Settings& settings() {
-    static Settings& the_settings = *new Settings;
-    return the_settings;
+// Read from the environment by the first who asks, so that a program may still set it in main(); never destroyed.
+constinit Settings* the_settings = nullptr;
+
+Settings& settings(const Lock&) {
+    if (the_settings == nullptr) the_settings = new Settings;
+    return *the_settings;
 }
 
 Config snapshot(const Settings& s) {
     return {.limits = s.option[kLimits].value == 0,
             .precision = static_cast<Precision>(s.option[kPrecision].value),
+            .memory = static_cast<Memory>(s.option[kMemory].value),
             .num_threads = s.option[kNumThreads].value,
             .max_isa = static_cast<Isa>(s.option[kMaxIsa].value),
             .soc_name = s.option[kSocName].text};
 }
 
+const Option* find_option(const char* name) {
+    for (const Option& option : kTable)
+        if (std::string_view(name) == option.name) return &option;
+    return nullptr;
+}
+
+Text option_names() {
+    Text names;
+    for (const Option& option : kTable) append(names, names.empty() ? "" : ", ", option.name);
+    return names;
+}
+
 }  // namespace
 
 Result<Config> config() {
-    const Settings& s = settings();
     const Lock lock = hold();
+    const Settings& s = settings(lock);
     for (const Setting& setting : s.option)
         if (!setting.error.ok()) return setting.error;
     if (!s.devices_error.ok()) return s.devices_error;
@@ -174,41 +200,45 @@ Result<Config> config() {
 }
 
 Config config_or_default() {
-    const Settings& s = settings();
     const Lock lock = hold();
-    return snapshot(s);
+    return snapshot(settings(lock));
 }
 
 LogLevel config_log_level() noexcept {
-    settings();
+    if (log_level.load(std::memory_order_relaxed) < 0) try {
+            const Lock lock = hold();
+            settings(lock);
+        } catch (...) {  // no memory to read it into: asked again next time
+            return LogLevel::off;
+        }
     return static_cast<LogLevel>(log_level.load(std::memory_order_relaxed));
 }
-bool config_sync_copies() noexcept { return settings().sync_copies; }
-int config_devices() noexcept { return settings().devices; }
+
+bool config_sync_copies() {
+    const Lock lock = hold();
+    return settings(lock).sync_copies;
+}
+
+int config_devices() {
+    const Lock lock = hold();
+    return settings(lock).devices;
+}
 
 Status set_option(const char* name, const char* value) {
-    Settings& s = settings();
     if (name == nullptr || value == nullptr)
         return {ACL_ERROR_INVALID_PARAM, concat(name == nullptr ? "name" : "value", ": NULL")};
-    std::string known;
-    for (int id = 0; id < kOptions; ++id) {
-        const Option& option = kTable[static_cast<size_t>(id)];
-        if (std::strcmp(name, option.name) == 0) {
-            const Lock lock = hold();
-            return s.assign(id, value, option.name);
-        }
-        known += concat(known.empty() ? "" : ", ", option.name);
-    }
-    return {ACL_ERROR_INVALID_PARAM, concat("unknown option '", name, "', expected one of ", known)};
+    const Option* const option = find_option(name);
+    if (option == nullptr)
+        return {ACL_ERROR_INVALID_PARAM, concat("unknown option '", name, "', expected one of ", option_names())};
+    const Lock lock = hold();
+    return settings(lock).assign(static_cast<size_t>(option - kTable.data()), value, option->name);
 }
 
 const char* get_option(const char* name) {
-    const Settings& s = settings();
-    if (name == nullptr) return nullptr;
+    const Option* const option = name != nullptr ? find_option(name) : nullptr;
+    if (option == nullptr) return nullptr;
     const Lock lock = hold();
-    for (int id = 0; id < kOptions; ++id)
-        if (std::strcmp(name, kTable[static_cast<size_t>(id)].name) == 0) return s.option[static_cast<size_t>(id)].text;
-    return nullptr;
+    return settings(lock).option[static_cast<size_t>(option - kTable.data())].text;
 }
 
 }  // namespace gradus

@@ -1,21 +1,22 @@
 // The options of gradus.h and the environment variables behind them: the only place that reads the environment.
 #pragma once
 
-#include <cstdint>
-#include <string>
-
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/status.h"
 
 namespace gradus {
 
+inline constexpr int kMostDevices = 1024;
+
 enum class Precision { fast, golden };
+enum class Memory { device, any };
 
 // Everything phase one needs to know, as it was when it was asked for.
 struct Config {
     bool limits = true;
     Precision precision = Precision::fast;
+    Memory memory = Memory::device;
     int num_threads = 1;
     Isa max_isa = Isa::scalar;
     const char* soc_name = "";  // lives as long as the process
@@ -27,8 +28,8 @@ Result<Config> config();
 Config config_or_default();
 
 LogLevel config_log_level() noexcept;
-bool config_sync_copies() noexcept;  // GRADUS_SYNC_COPIES, default on
-int config_devices() noexcept;       // GRADUS_DEVICES, narrowed by ASCEND_RT_VISIBLE_DEVICES
+bool config_sync_copies();  // GRADUS_SYNC_COPIES, default on
+int config_devices();       // GRADUS_DEVICES, narrowed by ASCEND_RT_VISIBLE_DEVICES
 
 Status set_option(const char* name, const char* value);
 const char* get_option(const char* name);  // nullptr: unknown

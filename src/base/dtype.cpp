@@ -1,7 +1,5 @@
 #include "base/dtype.h"
 
-#include "base/status.h"
-
 namespace gradus {
 
 int64_t dtype_size(DType dtype) {
@@ -44,7 +42,7 @@ int64_t dtype_size(DType dtype) {
     return 0;
 }
 
-std::string dtype_name(DType dtype) {
+Text dtype_name(DType dtype) {
     switch (static_cast<int>(dtype)) {
         case ACL_FLOAT:
             return "f32";

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <string>
 #include <type_traits>
 
 #include "acl/acl_base.h"
+#include "base/text.h"
 
 namespace gradus {
 
@@ -23,7 +23,7 @@ enum class DType : int {
 };
 
 int64_t dtype_size(DType dtype);  // bytes; 0 for types that have none
-std::string dtype_name(DType dtype);
+Text dtype_name(DType dtype);
 
 // 16-bit floats as stored.
 struct f16 {

@@ -1,6 +1,9 @@
 #include "base/log.h"
 
+#include <sys/uio.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 #include "base/config.h"
 
@@ -8,13 +11,15 @@ namespace gradus {
 
 bool log_enabled(LogLevel level) noexcept { return level <= config_log_level(); }
 
-void log(LogLevel level, const std::string& line) noexcept {
+void log(LogLevel level, const Text& line) noexcept {
     if (!log_enabled(level)) return;
-    try {
-        const std::string text = "gradus: " + line + "\n";
-        [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
-    } catch (...) {  // a log line is never worth an error
-    }
+    const int before = errno;
+    char head[] = "gradus: ", end[] = "\n";
+    const iovec parts[] = {{head, sizeof head - 1},
+                           {const_cast<char*>(line.c_str()), line.view().size()},  // NOLINT: writev reads only
+                           {end, 1}};
+    [[maybe_unused]] const ssize_t written = writev(STDERR_FILENO, parts, 3);
+    errno = before;
 }
 
 }  // namespace gradus

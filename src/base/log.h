@@ -1,13 +1,13 @@
 // GRADUS_LOG: lines on stderr, one write each, so that lines of several threads do not mix.
 #pragma once
 
-#include <string>
+#include "base/text.h"
 
 namespace gradus {
 
 enum class LogLevel { off, error, info, trace };
 
 bool log_enabled(LogLevel level) noexcept;
-void log(LogLevel level, const std::string& line) noexcept;
+void log(LogLevel level, const Text& line) noexcept;
 
 }  // namespace gradus

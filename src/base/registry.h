@@ -12,22 +12,37 @@
 
 namespace gradus {
 
-enum class HandleKind : uint64_t { context = 1, stream, event, tensor, scalar, array, list, executor };
+enum class HandleKind : uint64_t {
+    context = 1,
+    stream,
+    event,
+    tensor,
+    scalar,
+    int_array,
+    float_array,
+    bool_array,
+    tensor_list,
+    scalar_list,
+    executor,
+    data_buffer
+};
 
 template <typename T, HandleKind kKind>
 class Registry {
+    using Objects = std::unordered_map<uint64_t, std::shared_ptr<T>>;
+
   public:
-    // The one registry of its kind; never destroyed, because streams may still work while the process exits.
-    static Registry& instance() {
-        static Registry& registry = *new Registry;
-        return registry;
-    }
+    // The one registry of its kind.
+    static Registry& instance() { return the_one_; }
 
     void* add(std::shared_ptr<T> object) {
+        // its place is made without the lock: an object that finds none dies, and may want the lock for that
+        Objects place;
+        auto node = place.extract(place.emplace(0, std::move(object)).first);
         const Lock lock = hold();
-        const uint64_t key = ++last_;
-        objects_.emplace(key, std::move(object));
-        return to_handle(key);
+        node.key() = ++last_;
+        objects_.insert(std::move(node));
+        return to_handle(last_);
     }
 
     std::shared_ptr<T> find(const void* handle) const {
@@ -44,6 +59,19 @@ class Registry {
         std::shared_ptr<T> object = std::move(it->second);
         objects_.erase(it);
         return object;
+    }
+
+    // The same for any one that fits; nullptr when none does.
+    template <typename Fits>
+    std::shared_ptr<T> take_if(const Fits& fits) {
+        const Lock lock = hold();
+        for (auto it = objects_.begin(); it != objects_.end(); ++it) {
+            if (!fits(*it->second)) continue;
+            std::shared_ptr<T> object = std::move(it->second);
+            objects_.erase(it);
+            return object;
+        }
+        return nullptr;
     }
 
     // The handle stands for another object from now on; false when it is not alive.
@@ -74,9 +102,15 @@ class Registry {
         return (bits & ~((1ULL << 48) - 1)) == kTag && bits % (1 << kAlign) == 0 ? (bits ^ kTag) >> kAlign : 0;
     }
 
-    std::unordered_map<uint64_t, std::shared_ptr<T>> objects_;
+    Objects objects_;
     uint64_t last_ = 0;
+
+    static Registry& the_one_;
 };
+
+// Made at load; never destroyed, because streams may still work while the process exits.
+template <typename T, HandleKind kKind>
+Registry<T, kKind>& Registry<T, kKind>::the_one_ = *new Registry;
 
 static_assert(sizeof(void*) == 8, "handles need 64 bits");
 

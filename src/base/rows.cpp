@@ -10,11 +10,11 @@ constexpr int64_t kShortRow = 32;  // below this a row costs more to start than 
 // Any dim may become the row: the one in which the written operand is dense, or the longest where that one is too short
 // to be worth a loop.
 Rows rows_of(std::span<const RowOperand> operands) {
-    const TensorView* lead = nullptr;  // its order of memory is the walk's: writes want to be sequential most of all
+    const TensorView* lead = &operands[0].view;  // its order is the walk's: writes want to be sequential most of all
     std::array<const TensorView*, Batch::kMost> views;
     for (size_t k = 0; k < operands.size(); ++k) {
         views[k] = &operands[k].view;
-        if (lead == nullptr || operands[k].written) lead = views[k];
+        if (operands[k].written) lead = views[k];
     }
     std::array<int, kMaxRank> all;
     std::iota(all.begin(), all.end(), 0);

@@ -3,8 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-
-#include "base/status.h"
+#include <limits>
 
 namespace gradus {
 
@@ -38,8 +37,14 @@ class Scratch {
         return piece;
     }
 
-    int64_t bytes() const { return bytes_; }
-    bool overflow() const { return overflow_; }
+    // What to ask the caller for: all pieces, and room to round any address up.
+    int64_t bytes() const { return bytes_ == 0 ? 0 : bytes_ + kScratchAlign; }
+    bool overflow() const { return overflow_ || bytes_ > std::numeric_limits<int64_t>::max() - kScratchAlign; }
+    // Where the pieces begin in what the caller gave: kernels load whole vectors.
+    static std::byte* align(std::byte* workspace) {
+        constexpr uintptr_t kLine = 64;
+        return workspace + (-reinterpret_cast<uintptr_t>(workspace) & (kLine - 1));
+    }
 
   private:
     int64_t bytes_ = 0;

@@ -133,10 +133,11 @@ TensorView::Extent TensorView::extent() const {
     return {offset * bytes, (last + 1) * bytes};
 }
 
-std::string shape_text(const TensorView& view) {
-    std::string text = "[";
-    for (int d = 0; d < view.rank; ++d) text += concat(d == 0 ? "" : ", ", view.of(d));
-    return text + "]";
+Text shape_text(const TensorView& view) {
+    Text text = "[";
+    for (int d = 0; d < view.rank; ++d) append(text, d == 0 ? "" : ", ", view.of(d));
+    append(text, "]");
+    return text;
 }
 
 Status check_extent(const TensorView& view) {

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include "acl/acl_base.h"
 #include "base/dtype.h"
@@ -37,7 +36,7 @@ struct TensorView {
     int64_t step(int dim) const { return stride[static_cast<size_t>(dim)]; }
 };
 
-std::string shape_text(const TensorView& view);  // "[4, 1, 22016]"
+Text shape_text(const TensorView& view);  // "[4, 1, 22016]"
 
 // Sizes, strides and the offset are not negative, every product of sizes and every offset fits int64 in bytes (of an
 // empty view with each 0 taken as 1), and every element lies inside the storage.

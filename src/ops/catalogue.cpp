@@ -3,7 +3,7 @@
 #include <cstring>
 #include <memory>
 
-#include "aclnn/boundary.h"
+#include "aclnn/api.h"
 #include "aclnn/phases.h"
 #include "base/check.h"
 #include "gradus/gradus.h"
@@ -50,9 +50,9 @@ Value value_of(const gradusArg& arg) {
     }
 }
 
-std::string argument_names(const Operator& op) {
-    std::string names;
-    for (const Argument& argument : op.arguments) names += concat(names.empty() ? "" : ", ", argument.name);
+Text argument_names(const Operator& op) {
+    Text names;
+    for (const Argument& argument : op.arguments) append(names, names.empty() ? "" : ", ", argument.name);
     return names;
 }
 
@@ -61,19 +61,18 @@ Status arrange(const Operator& op, std::span<const gradusArg> args, std::vector<
     std::vector<bool> seen(op.arguments.size());
     for (const Argument& argument : op.arguments) values.push_back(argument.preset.value_or(absent(argument.kind)));
     for (const gradusArg& arg : args) {
-        const std::string name = arg.name == nullptr ? "NULL" : arg.name;
+        const Text given = arg.name == nullptr ? "NULL" : arg.name;
+        const char* const name = given.c_str();
         size_t i = 0;
-        while (i < op.arguments.size() && name != op.arguments[i].name) ++i;
-        if (i == op.arguments.size())
-            return invalid(name.c_str(), "unknown argument, expected one of ", argument_names(op));
-        if (seen[i]) return invalid(name.c_str(), "given twice");
+        while (i < op.arguments.size() && given.view() != op.arguments[i].name) ++i;
+        if (i == op.arguments.size()) return invalid(name, "unknown argument, expected one of ", argument_names(op));
+        if (seen[i]) return invalid(name, "given twice");
         seen[i] = true;
         const gradusKind wanted = op.arguments[i].kind;
         if (arg.kind != wanted)
-            return invalid(
-                name.c_str(), "kind ",
-                arg.kind <= GRADUS_STRING ? std::string(kind_name(arg.kind)) : concat(static_cast<int>(arg.kind)),
-                ", expected ", kind_name(wanted));
+            return invalid(name, "kind ",
+                           arg.kind <= GRADUS_STRING ? Text(kind_name(arg.kind)) : concat(static_cast<int>(arg.kind)),
+                           ", expected ", kind_name(wanted));
         values[i] = value_of(arg);
     }
     for (size_t i = 0; i < values.size(); ++i) {
@@ -94,14 +93,14 @@ const Operator* find_operator(const char* name) {
 }
 
 Status unknown_operator(const char* name) {
-    std::string names;
-    each_operator([&](const Operator& op) { names += concat(names.empty() ? "" : ", ", op.name); });
+    Text names;
+    each_operator([&](const Operator& op) { append(names, names.empty() ? "" : ", ", op.name); });
     return invalid("op", name == nullptr ? "NULL" : name, ", expected one of ", names);
 }
 
 std::string all_json() {
     std::string json = "[";
-    each_operator([&](const Operator& op) { json += concat(json.size() == 1 ? "" : ",\n ", operator_json(op)); });
+    each_operator([&](const Operator& op) { json += (json.size() == 1 ? "" : ",\n ") + operator_json(op); });
     return json + "]\n";
 }
 
@@ -116,25 +115,27 @@ using namespace gradus;  // NOLINT(google-build-using-namespace)
 extern "C" {
 
 const char* gradusCatalogue(void) {
-    const std::string* text = catalogue.load(std::memory_order_acquire);
-    if (text == nullptr) {
-        auto made = std::make_unique<const std::string>(all_json());
-        // whoever comes second finds the first one's in `text`
-        if (catalogue.compare_exchange_strong(text, made.get(), std::memory_order_acq_rel)) text = made.release();
-    }
-    return text->c_str();
+    return guarded_value<const char*>(__func__, kAclnn, nullptr, []() -> Result<const char*> {
+        const std::string* text = catalogue.load(std::memory_order_acquire);
+        if (text == nullptr) {
+            auto made = std::make_unique<const std::string>(all_json());
+            // whoever comes second finds the first one's in `text`
+            if (catalogue.compare_exchange_strong(text, made.get(), std::memory_order_acq_rel)) text = made.release();
+        }
+        return text->c_str();
+    });
 }
 
 aclnnStatus gradusPrepare(const char* op, const gradusArg* args, uint64_t count, uint64_t* workspaceSize,
                           aclOpExecutor** executor) {
-    const Operator* found = find_operator(op);
-    std::vector<Value> values;
-    const aclnnStatus named = guarded(found != nullptr ? found->function : "gradusPrepare", [&]() -> Status {
+    const Operator* const found = find_operator(op);
+    return guarded(found != nullptr ? found->function : __func__, kAclnn, [&]() -> Status {
         if (found == nullptr) return unknown_operator(op);
         if (args == nullptr && count > 0) return {ACLNN_ERR_PARAM_NULLPTR, concat("args: NULL with count ", count)};
-        return arrange(*found, {args, static_cast<size_t>(count)}, values);
+        std::vector<Value> values;
+        GRADUS_TRY(arrange(*found, {args, static_cast<size_t>(count)}, values));
+        return make_ready(*found, values, workspaceSize, executor);
     });
-    return named == ACLNN_SUCCESS ? prepare(*found, values, workspaceSize, executor) : named;
 }
 
 aclnnStatus gradusLaunch(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream) {

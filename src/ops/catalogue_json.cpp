@@ -27,7 +27,7 @@ std::string number(double value) {
 class Object {
   public:
     Object& add(const char* key, const std::string& json) {
-        body_ += concat(body_.empty() ? "" : ", ", quoted(key), ": ", json);
+        body_ += (body_.empty() ? "" : ", ") + quoted(key) + ": " + json;
         return *this;
     }
     Object& text(const char* key, const std::string& value) { return value.empty() ? *this : add(key, quoted(value)); }
@@ -40,7 +40,7 @@ class Object {
 template <typename Items, typename ToJson>
 std::string list(const Items& items, const ToJson& to_json, const char* separator = ", ") {
     std::string json;
-    for (const auto& item : items) json += concat(json.empty() ? "" : separator, to_json(item));
+    for (const auto& item : items) json += (json.empty() ? "" : separator) + std::string(to_json(item));
     return "[" + json + "]";
 }
 
@@ -54,7 +54,7 @@ std::string words_json(const char* text) {
 std::string preset_json(const Value& value) {
     switch (value.kind) {
         case GRADUS_INT:
-            return concat(value.integer);
+            return std::to_string(value.integer);
         case GRADUS_DOUBLE:
             return number(value.real);
         case GRADUS_BOOL:
@@ -75,7 +75,7 @@ std::string argument_json(const Argument& argument) {
         .text("direction", directions[static_cast<int>(argument.direction)])
         .add("optional", argument.optional ? "true" : "false");
     if (argument.is_tensor())
-        json.add("dtypes", list(argument.dtypes, [](DType dtype) { return quoted(dtype_name(dtype)); }));
+        json.add("dtypes", list(argument.dtypes, [](DType dtype) { return quoted(dtype_name(dtype).c_str()); }));
     json.text("shape", argument.shape)
         .text("allowed", argument.allowed)
         .text("limits", argument.limits)

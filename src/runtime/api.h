@@ -1,29 +1,13 @@
-// What every extern "C" function of the runtime is wrapped in.
+// What the extern "C" functions of the runtime share.
 #pragma once
 
-#include <new>
-
 #include "acl/acl_base.h"
+#include "base/boundary.h"
 #include "base/status.h"
 
 namespace gradus {
 
-// Runs f, which returns a Status, and reports it under the function's name; nothing escapes into C.
-template <typename F>
-aclError guarded(const char* function, const F& f) noexcept {
-    try {
-        return report(function, f());
-    } catch (const std::bad_alloc&) {
-        return report(function, Status(ACL_ERROR_BAD_ALLOC, ""));  // no memory left for words
-    } catch (...) {
-        return report(function, Status(ACL_ERROR_INTERNAL_ERROR, ""));
-    }
-}
-
-inline Status not_null(const char* argument, const void* pointer) {
-    if (pointer != nullptr) return {};
-    return {ACL_ERROR_INVALID_PARAM, concat(argument, ": NULL")};
-}
+inline constexpr BoundaryCodes kAcl{ACL_ERROR_INVALID_PARAM, ACL_ERROR_BAD_ALLOC, ACL_ERROR_INTERNAL_ERROR};
 
 inline Status check_timeout(int32_t timeout_ms) {
     if (timeout_ms == -1 || timeout_ms > 0) return {};

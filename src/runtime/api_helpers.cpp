@@ -2,20 +2,22 @@
 #include <bit>
 #include <cmath>
 
-#include "acl/acl_base.h"
 #include "base/dtype.h"
+#include "runtime/api.h"
 
-extern "C" {
+using namespace gradus;
+
+namespace {
 
 // As the device does, every exponent is a number's: Inf reads as 2^16, and NaNs as the finite numbers above it.
-float aclFloat16ToFloat(aclFloat16 value) {
+float to_float(aclFloat16 value) {
     const int exponent = value >> 10 & 0x1F;
     const float fraction = static_cast<float>(value & 0x3FF);
     const float magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024.0F, exponent - 25);
     return value >> 15 != 0 ? -magnitude : magnitude;
 }
 
-aclFloat16 aclFloatToFloat16(float value) {
+aclFloat16 to_half(float value) {
     constexpr uint32_t kLargest = 0x7BFF;  // 65504
     const auto bits = std::bit_cast<uint32_t>(value);
     const uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
@@ -36,8 +38,22 @@ aclFloat16 aclFloatToFloat16(float value) {
     return static_cast<aclFloat16>(sign | half);
 }
 
+}  // namespace
+
+extern "C" {
+
+float aclFloat16ToFloat(aclFloat16 value) {
+    return guarded_value(__func__, kAcl, 0.0F, [&]() -> Result<float> { return to_float(value); });
+}
+
+aclFloat16 aclFloatToFloat16(float value) {
+    return guarded_value(__func__, kAcl, aclFloat16{0}, [&]() -> Result<aclFloat16> { return to_half(value); });
+}
+
 size_t aclDataTypeSize(aclDataType dataType) {
-    return static_cast<size_t>(gradus::dtype_size(static_cast<gradus::DType>(dataType)));
+    return guarded_value(__func__, kAcl, size_t{0}, [&]() -> Result<size_t> {
+        return static_cast<size_t>(dtype_size(static_cast<DType>(dataType)));
+    });
 }
 
 }  // extern "C"

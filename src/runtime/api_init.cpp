@@ -15,7 +15,7 @@ using namespace gradus;
 
 namespace {
 
-uint64_t inits = 0;  // behind the process lock
+constinit uint64_t inits = 0;  // behind the process lock
 
 Result<std::string> read_file(const char* path) {
     const std::unique_ptr<FILE, decltype(&std::fclose)> file(std::fopen(path, "rbe"), &std::fclose);
@@ -43,8 +43,8 @@ Status check_config_file(const char* path) {
 extern "C" {
 
 aclError aclInit(const char* configPath) {
-    return guarded(__func__, [&]() -> Status {
-        GRADUS_TRY(check_no_foreign_cann());
+    return guarded(__func__, kAcl, [&]() -> Status {
+        GRADUS_TRY(check_no_foreign_cann(ACL_ERROR_INTERNAL_ERROR));
         {
             const Lock lock = hold();
             if (inits > 0) {
@@ -61,7 +61,7 @@ aclError aclInit(const char* configPath) {
 }
 
 aclError aclFinalize(void) {
-    return guarded(__func__, []() -> Status {
+    return guarded(__func__, kAcl, []() -> Status {
         const Lock lock = hold();
         if (inits == 0) return {ACL_ERROR_REPEAT_FINALIZE, "not initialised, or finalised already"};
         inits = 0;
@@ -70,7 +70,7 @@ aclError aclFinalize(void) {
 }
 
 aclError aclFinalizeReference(uint64_t* refCount) {
-    return guarded(__func__, [&]() -> Status {
+    return guarded(__func__, kAcl, [&]() -> Status {
         const Lock lock = hold();
         if (refCount != nullptr) *refCount = inits;
         if (inits == 0) return {ACL_ERROR_REPEAT_FINALIZE, "not initialised, or finalised already"};
@@ -80,10 +80,16 @@ aclError aclFinalizeReference(uint64_t* refCount) {
     });
 }
 
-const char* aclGetRecentErrMsg(void) { return take_messages(); }
+const char* aclGetRecentErrMsg(void) {
+    return guarded_value<const char*>(__func__, kAcl, nullptr, []() -> Result<const char*> { return take_messages(); });
+}
 
 // There is one level; what a program asks for by another number is that one.
-aclError aclrtGetLastError(aclrtLastErrLevel) { return last_error(true); }
-aclError aclrtPeekAtLastError(aclrtLastErrLevel) { return last_error(false); }
+aclError aclrtGetLastError(aclrtLastErrLevel) {
+    return guarded_value(__func__, kAcl, 0, []() -> Result<int> { return last_error(true); });
+}
+aclError aclrtPeekAtLastError(aclrtLastErrLevel) {
+    return guarded_value(__func__, kAcl, 0, []() -> Result<int> { return last_error(false); });
+}
 
 }  // extern "C"

@@ -1,8 +1,8 @@
 #include "runtime/context.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
-#include <vector>
 
 #include "base/config.h"
 #include "runtime/report.h"
@@ -15,54 +15,56 @@ struct Device {
     aclrtContext context = nullptr;  // the default one, while the device is set
 };
 
-std::vector<Device>& devices() {
-    static auto& the_devices = *new std::vector<Device>(static_cast<size_t>(config_devices()));
-    return the_devices;
-}
+constinit std::array<Device, kMostDevices> devices{};  // behind the process lock
 
-thread_local aclrtContext current = nullptr;
-
-Status check_device(int32_t device) {
-    if (device >= 0 && device < config_devices()) return {};
-    return {ACL_ERROR_RT_INVALID_DEVICEID, concat("deviceId: ", device, ", expected 0 to ", config_devices() - 1)};
-}
-
-std::vector<aclrtStream> streams_of(aclrtContext context) {
-    std::vector<aclrtStream> handles;
-    for (const auto& [handle, stream] : Streams::instance().entries())
-        if (stream->context() == context) handles.push_back(handle);
-    return handles;
-}
+constinit thread_local aclrtContext current = nullptr;
 
 // Waiting for a stream inside one of its own tasks would never end.
 Status inside(const char* what) {
     return {ACL_ERROR_RT_PARAM_INVALID, concat(what, ": called from a callback of a stream that it would wait for")};
 }
 
-// The context is out of its registry already, so that no thread finds it to add streams.
+Status context_gone() {
+    return {ACL_ERROR_RT_CONTEXT_NULL, "the current context of the calling thread has been destroyed"};
+}
+
+// Registers a stream. Its context may be going while this happens; who takes the context out of its registry closes the
+// streams it finds then, and a stream that comes later is taken back here.
+Result<aclrtStream> add_stream(std::shared_ptr<Stream> stream) {
+    const aclrtContext context = stream->context();
+    const aclrtStream handle = Streams::instance().add(std::move(stream));
+    if (Contexts::instance().find(context)) return handle;
+    if (const auto late = Streams::instance().take(handle)) late->close(true);
+    return context_gone();
+}
+
+// The context is out of its registry already.
 void close_streams(aclrtContext context, bool force) {
-    for (aclrtStream handle : streams_of(context))
-        if (const auto stream = Streams::instance().take(handle)) {
-            stream->close(force);
-            forget_subscription(*stream);
-        }
+    const auto belongs = [context](const Stream& stream) { return stream.context() == context; };
+    while (const auto stream = Streams::instance().take_if(belongs)) {
+        stream->close(force);
+        forget_subscription(*stream);
+    }
 }
 
 }  // namespace
 
-std::shared_ptr<Stream> Context::default_stream(void* own_handle) {
+Result<std::shared_ptr<Stream>> Context::default_stream(void* own_handle) {
     {
         const Lock lock = hold();
         if (stream_) return stream_;
     }
     auto stream = std::make_shared<Stream>(device_, own_handle);
+    // under a handle that nobody knows, so that it closes with the others
+    auto handle = add_stream(stream);
+    if (!handle.ok()) return handle.status();
     {
         const Lock lock = hold();
-        if (stream_) return stream_;
-        stream_ = stream;
+        if (!stream_) return stream_ = stream;
     }
-    Streams::instance().add(stream);  // under a handle that nobody knows, so that it closes with the others
-    return stream;
+    Streams::instance().take(*handle);  // another thread was quicker
+    const Lock lock = hold();
+    return stream_;
 }
 
 Result<CurrentContext> current_context() {
@@ -70,8 +72,7 @@ Result<CurrentContext> current_context() {
         return Status(ACL_ERROR_RT_CONTEXT_NULL,
                       "the calling thread has no current context; aclrtSetDevice gives it one");
     auto context = Contexts::instance().find(current);
-    if (!context)
-        return Status(ACL_ERROR_RT_CONTEXT_NULL, "the current context of the calling thread has been destroyed");
+    if (!context) return context_gone();
     return CurrentContext{current, std::move(context)};
 }
 
@@ -87,9 +88,24 @@ Result<std::shared_ptr<Stream>> find_stream(aclrtStream handle) {
     return stream;
 }
 
+Result<std::shared_ptr<Stream>> find_stream_here(aclrtStream handle) {
+    auto stream = find_stream(handle);
+    if (!stream.ok() || current == nullptr || (*stream)->context() == current || !config_or_default().limits)
+        return stream;
+    return Status(ACL_ERROR_RT_STREAM_CONTEXT,
+                  "stream: belongs to another context than the current one of this thread (a limit of the device: "
+                  "GRADUS_LIMITS=off lifts it)");
+}
+
+Status check_device(const char* argument, int64_t device) {
+    const int count = config_devices();
+    if (device >= 0 && device < count) return {};
+    return {ACL_ERROR_RT_INVALID_DEVICEID, concat(argument, ": ", device, ", expected 0 to ", count - 1)};
+}
+
 Status set_device(int32_t device) {
-    GRADUS_TRY(check_device(device));
-    Device& d = devices()[static_cast<size_t>(device)];
+    GRADUS_TRY(check_device("deviceId", device));
+    Device& d = devices[static_cast<size_t>(device)];
     {
         const Lock lock = hold();
         if (d.context != nullptr) return ++d.count, current = d.context, Status();
@@ -106,8 +122,8 @@ Status set_device(int32_t device) {
 }
 
 Status reset_device(int32_t device, bool force) {
-    GRADUS_TRY(check_device(device));
-    Device& d = devices()[static_cast<size_t>(device)];
+    GRADUS_TRY(check_device("deviceId", device));
+    Device& d = devices[static_cast<size_t>(device)];
     aclrtContext last = nullptr;
     {
         const Lock lock = hold();
@@ -119,13 +135,13 @@ Status reset_device(int32_t device, bool force) {
         last = std::exchange(d, {}).context;
     }
     Contexts::instance().take(last);
-    if (force) wait_for_device(device);  // all but what may never end
+    if (force) wait_for_device(device);  // for all but what may never end
     close_streams(last, force);
     return {};
 }
 
 Result<aclrtContext> create_context(int32_t device) {
-    if (Status status = check_device(device); !status.ok()) return status;
+    GRADUS_TRY(check_device("deviceId", device));
     current = Contexts::instance().add(std::make_shared<Context>(device, false));
     return current;
 }
@@ -154,7 +170,7 @@ Status set_current_context(aclrtContext handle) {
 Result<aclrtStream> create_stream() {
     auto context = current_context();
     if (!context.ok()) return context.status();
-    return Streams::instance().add(std::make_shared<Stream>(context->context->device(), context->handle));
+    return add_stream(std::make_shared<Stream>(context->context->device(), context->handle));
 }
 
 Status destroy_stream(aclrtStream handle, bool force) {
@@ -177,9 +193,8 @@ Status synchronize_context(int32_t timeout_ms) {
     if (!context.ok()) return context.status();
     const auto end = Clock::now() + std::chrono::milliseconds(std::max(timeout_ms, 0));
     int error = 0;
-    for (aclrtStream handle : streams_of(context->handle)) {
-        const auto stream = Streams::instance().find(handle);
-        if (!stream || stream->running_here()) continue;
+    for (const auto& [handle, stream] : Streams::instance().entries()) {
+        if (stream->context() != context->handle || stream->running_here()) continue;
         int32_t left = timeout_ms;
         if (timeout_ms >= 0) {
             const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();

@@ -22,7 +22,7 @@ class Context {
 
     int device() const { return device_; }
     bool is_default() const { return is_default_; }
-    std::shared_ptr<Stream> default_stream(void* own_handle);  // made by the first who asks
+    Result<std::shared_ptr<Stream>> default_stream(void* own_handle);  // made by the first who asks
     SysParams sys_params;
 
   private:
@@ -40,11 +40,15 @@ struct CurrentContext {
 // 107002: the thread has none, or it was destroyed since.
 Result<CurrentContext> current_context();
 
+Status check_device(const char* argument, int64_t device);  // 107001
 Status set_device(int32_t device);
 Status reset_device(int32_t device, bool force);  // force: whatever the count
 Result<aclrtContext> create_context(int32_t device);
 Status destroy_context(aclrtContext handle);
 Status set_current_context(aclrtContext handle);
+
+// find_stream, for what the device does only on streams of the current context (107003); with limits off, on any.
+Result<std::shared_ptr<Stream>> find_stream_here(aclrtStream handle);
 
 Result<aclrtStream> create_stream();
 Status destroy_stream(aclrtStream handle, bool force);

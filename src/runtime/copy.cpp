@@ -21,13 +21,15 @@ constexpr size_t kSmall = size_t{256} << 10, kBlock = size_t{1} << 20;
 
 using Owner = std::shared_ptr<const Allocation>;  // nullptr: pageable host memory
 
+bool on_device(const Owner& owner) { return owner && owner->kind() == MemoryKind::device; }
+
 bool disjoint(const std::byte* a, const std::byte* b, size_t bytes) { return a + bytes <= b || b + bytes <= a; }
 
 template <typename F>
-void in_blocks(size_t bytes, const F& f) {
+void in_blocks(size_t bytes, int threads, const F& f) noexcept {
     if (bytes <= kBlock) return f(size_t{0}, bytes);
     const auto blocks = static_cast<int64_t>((bytes + kBlock - 1) / kBlock);
-    parallel_for(blocks, config_or_default().num_threads, [&](int64_t block, int) {
+    parallel_for(blocks, threads, [&](int64_t block, int) {
         const size_t begin = static_cast<size_t>(block) * kBlock;
         f(begin, std::min(kBlock, bytes - begin));
     });
@@ -37,19 +39,22 @@ struct Copy {
     std::byte* to;
     const std::byte* from;
     CopyShape shape;
+    int threads;
     Owner to_owner, from_owner;
 
     size_t bytes() const { return shape.width * shape.height; }
     bool pageable() const { return !to_owner || !from_owner; }
     void run() const noexcept {
         for (size_t row = 0; row < shape.height; ++row)
-            run_row(to + row * shape.to_pitch, from + row * shape.from_pitch, shape.width);
+            run_row(to + row * shape.to_pitch, from + row * shape.from_pitch);
     }
-    static void run_row(std::byte* to, const std::byte* from, size_t bytes) {
-        if (!disjoint(to, from, bytes))
-            std::memmove(to, from, bytes);  // in one piece, or blocks overtake each other
+
+  private:
+    void run_row(std::byte* to_row, const std::byte* from_row) const noexcept {
+        if (!disjoint(to_row, from_row, shape.width))
+            std::memmove(to_row, from_row, shape.width);  // in one piece, or blocks overtake each other
         else
-            in_blocks(bytes, [=](size_t at, size_t n) { std::memcpy(to + at, from + at, n); });
+            in_blocks(shape.width, threads, [=](size_t at, size_t n) { std::memcpy(to_row + at, from_row + at, n); });
     }
 };
 
@@ -57,20 +62,21 @@ struct Fill {
     std::byte* to;
     int value;
     size_t count;
+    int threads;
     Owner to_owner, from_owner = nullptr;
 
     size_t bytes() const { return count; }
     bool pageable() const { return !to_owner; }
     void run() const noexcept {
-        in_blocks(count, [this](size_t at, size_t n) { std::memset(to + at, value, n); });
+        in_blocks(count, threads, [this](size_t at, size_t n) { std::memset(to + at, value, n); });
     }
 };
 
 template <typename Work>
-class WorkTask : public Task {
+class WorkTask final : public Task {
   public:
     explicit WorkTask(Work work) : work_(std::move(work)) { small = work_.bytes() <= kSmall; }
-    int run(Stream&) noexcept override { return work_.run(), 0; }
+    int run() noexcept override { return work_.run(), 0; }
 
   private:
     Work work_;
@@ -80,10 +86,10 @@ bool is_mapped(const void* begin, size_t bytes) {
     const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
     const uintptr_t end = reinterpret_cast<uintptr_t>(begin) + bytes;
     unsigned char present[256];
-    for (uintptr_t at = reinterpret_cast<uintptr_t>(begin) / page * page; at < end; at += sizeof present * page)
-        if (mincore(reinterpret_cast<void*>(at), std::min<size_t>(end - at, sizeof present * page), present) !=
-            0)  // NOLINT
-            return false;
+    for (uintptr_t at = reinterpret_cast<uintptr_t>(begin) / page * page; at < end; at += sizeof present * page) {
+        const size_t length = std::min<size_t>(end - at, sizeof present * page);
+        if (mincore(reinterpret_cast<void*>(at), length, present) != 0) return false;  // NOLINT: not there
+    }
     return true;
 }
 
@@ -116,12 +122,12 @@ Status check_most(const char* name, size_t most, size_t count) {
 
 template <typename Work>
 Status run_on_stream(Work work, aclrtStream handle) {
-    auto stream = find_stream(handle);
+    auto stream = find_stream_here(handle);
     if (!stream.ok()) return stream.status();
     const bool pageable = work.pageable();
     if (pageable && (*stream)->running_here()) return work.run(), Status();  // all before this callback is done
     GRADUS_TRY((*stream)->submit(std::make_unique<WorkTask<Work>>(std::move(work))));
-    if (pageable) (*stream)->wait(-1);  // the memory may be gone when the call has returned
+    if (pageable) (*stream)->wait();  // the memory may be gone when the call has returned
     return {};
 }
 
@@ -133,8 +139,7 @@ Status run_now(const Work& work) {
         const int device = context->context->device();
         wait_for_device(device);
         for (const Owner& owner : {work.to_owner, work.from_owner})
-            if (owner && owner->kind() == MemoryKind::device && owner->device() != device)
-                wait_for_device(owner->device());
+            if (on_device(owner) && owner->device() != device) wait_for_device(owner->device());
     }
     work.run();
     return {};
@@ -150,9 +155,15 @@ Status copy_rows(void* to, const void* from, const CopyShape& shape, aclrtMemcpy
                            kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE;
     const bool from_device = kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE;
     GRADUS_TRY(check_context(where));
-    Copy work{static_cast<std::byte*>(to), static_cast<const std::byte*>(from), shape, nullptr, nullptr};
+    const Config config = config_or_default();
+    Copy work{
+        static_cast<std::byte*>(to), static_cast<const std::byte*>(from), shape, config.num_threads, nullptr, nullptr};
     GRADUS_TRY(check_range("dst", to, shape.to_extent(), to_device, work.to_owner));
     GRADUS_TRY(check_range("src", from, shape.from_extent(), from_device, work.from_owner));
+    if (where.on_stream && config.limits && !on_device(work.to_owner) && !on_device(work.from_owner))
+        return {ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "dst and src: both host memory, which the device does not copy on a stream (a limit of the device: "
+                "GRADUS_LIMITS=off lifts it)"};
     return where.on_stream ? run_on_stream(std::move(work), where.stream) : run_now(work);
 }
 
@@ -182,7 +193,7 @@ Status fill(void* to, size_t to_most, int32_t value, size_t count, Where where) 
     GRADUS_TRY(check_most("maxCount", to_most, count));
     if (count == 0) return {};
     GRADUS_TRY(check_context(where));
-    Fill work{static_cast<std::byte*>(to), value, count, nullptr};
+    Fill work{static_cast<std::byte*>(to), value, count, config_or_default().num_threads, nullptr};
     GRADUS_TRY(check_range("devPtr", to, count, true, work.to_owner));
     return where.on_stream ? run_on_stream(std::move(work), where.stream) : run_now(work);
 }

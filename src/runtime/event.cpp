@@ -2,155 +2,177 @@
 
 #include <chrono>
 
+#include "runtime/context.h"
 #include "runtime/stream.h"
 
 namespace gradus {
 namespace {
 
-[[maybe_unused]] const auto& prepared = Events::instance();  // at load, so that no fork meets it half made
-
+Status not_alive() {
+    return {ACL_ERROR_RT_INVALID_HANDLE, "event: not a live event (destroyed before, or not an event)"};
+}
 Status never_recorded(int code) { return {code, "event: was never recorded"}; }
 
-void complete(Event& event, uint64_t ticket) noexcept {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    const Lock lock = hold();
-    if (ticket <= event.completed) return;
-    event.completed = ticket;
-    event.completed_at = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-    Stream::wake_all_waiters();
+Result<std::shared_ptr<Event>> find_event(aclrtEvent handle) {
+    auto event = Events::instance().find(handle);
+    if (!event) return not_alive();
+    return event;
 }
 
-// Runs on the spot when its stream is idle; completes the ticket also when the stream drops it, or who waits for it
-// would wait for ever.
-class RecordTask : public Task {
-  public:
-    explicit RecordTask(std::shared_ptr<Event> event) : event_(std::move(event)) { small = true; }
+void reach(Record& record) noexcept {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    const Lock lock = hold();
+    record.reached_at = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+    record.reached = true;
+    announce();
+}
 
-    uint64_t issue() {
+class RecordTask final : public Task {
+  public:
+    RecordTask() { small = true; }
+    std::shared_ptr<Record>& record() { return record_; }
+    int run() noexcept override { return reach(*record_), 0; }
+    void abandon() noexcept override { reach(*record_); }  // or who waits for it would wait for ever
+
+  private:
+    std::shared_ptr<Record> record_ = std::make_shared<Record>();
+};
+
+// Forgets the record if the event has one by then; one that is reached later counts.
+class ResetTask final : public Task {
+  public:
+    explicit ResetTask(std::shared_ptr<Event> event) : event_(std::move(event)) { small = true; }
+    int run() noexcept override {
         const Lock lock = hold();
-        return ticket_ = ++event_->issued;
-    }
-    int run(Stream&) noexcept override {
-        complete(*event_, ticket_);
+        if (event_->newest && event_->newest->reached) event_->newest.reset();
         return 0;
     }
-    void abandon() noexcept override { complete(*event_, ticket_); }
 
   private:
     std::shared_ptr<Event> event_;
-    uint64_t ticket_ = 0;
 };
 
-struct TicketWait {
-    std::shared_ptr<Event> event;
-    uint64_t ticket;
-
-    // A destroyed event cannot be recorded any more, but a record that is queued still arrives.
-    static bool over(void* argument) {
-        const auto& wait = *static_cast<const TicketWait*>(argument);
-        return wait.event->completed >= wait.ticket || (wait.event->destroyed && wait.ticket > wait.event->issued);
-    }
-};
-
-class WaitTask : public Task {
+// Holds its stream by not being ready; there is nothing to do when it is.
+class WaitTask final : public Task {
   public:
-    explicit WaitTask(TicketWait wait) : wait_(std::move(wait)) {}
-    int run(Stream& stream) noexcept override {
-        stream.wait_until(TicketWait::over, &wait_);
-        return 0;
+    explicit WaitTask(std::shared_ptr<Event> event) : event_(std::move(event)) {}
+    // With the lock.
+    void hold_for(const std::shared_ptr<Record>& record) noexcept {
+        record_ = record;
+        ++event_->waits;
     }
+    int run() noexcept override { return end(), 0; }
+    void abandon() noexcept override { end(); }
+    bool ready() const noexcept override { return record_->reached; }
+    const Stream* waits_for() const noexcept override { return record_->stream; }
 
   private:
-    TicketWait wait_;
+    void end() noexcept {
+        const Lock lock = hold();
+        --event_->waits;
+    }
+
+    std::shared_ptr<Event> event_;
+    std::shared_ptr<Record> record_;
 };
 
 }  // namespace
 
-Result<std::shared_ptr<Event>> find_event(aclrtEvent handle) {
-    auto event = Events::instance().find(handle);
-    if (!event)
-        return Status(ACL_ERROR_RT_INVALID_HANDLE, "event: not a live event (destroyed before, or not an event)");
-    return event;
-}
-
 Status record_event(aclrtEvent handle, aclrtStream stream_handle) {
     auto event = find_event(handle);
     if (!event.ok()) return event.status();
-    auto stream = find_stream(stream_handle);
+    auto stream = find_stream_here(stream_handle);
     if (!stream.ok()) return stream.status();
-    auto task = std::make_unique<RecordTask>(*event);
-    const uint64_t ticket = task->issue();
-    Status status = (*stream)->submit(std::move(task));
-    if (!status.ok()) complete(**event, ticket);
-    return status;
+    auto task = std::make_unique<RecordTask>();
+    {
+        const Lock lock = hold();
+        if ((*event)->awaited) task->record() = std::move((*event)->awaited);
+        task->record()->stream = stream->get();
+        (*event)->newest = task->record();
+    }
+    // a stream that is being destroyed refuses it, and the record counts as reached
+    return (*stream)->submit(std::move(task));
 }
 
 Status reset_event(aclrtEvent handle, aclrtStream stream_handle) {
     auto event = find_event(handle);
     if (!event.ok()) return event.status();
-    if (auto stream = find_stream(stream_handle); !stream.ok()) return stream.status();
-    // nothing to queue: waits that were asked for before hold their tickets, later ones are later in any stream
-    const Lock lock = hold();
-    (*event)->forgotten = (*event)->issued;
-    return {};
+    auto stream = find_stream_here(stream_handle);
+    if (!stream.ok()) return stream.status();
+    return (*stream)->submit(std::make_unique<ResetTask>(std::move(*event)));
 }
 
 Status wait_event(aclrtStream stream_handle, aclrtEvent handle) {
     auto event = find_event(handle);
     if (!event.ok()) return event.status();
-    auto stream = find_stream(stream_handle);
+    auto stream = find_stream_here(stream_handle);
     if (!stream.ok()) return stream.status();
-    TicketWait wait{*event, 0};
+    auto next = std::make_shared<Record>();  // for an event that has none yet; not under the lock, because it allocates
+    auto task = std::make_unique<WaitTask>(*event);
     {
         const Lock lock = hold();
-        const Event& e = **event;
-        if (!e.recorded()) {
+        Event& e = **event;
+        if (!e.newest) {
             if (e.kind == EventKind::extended) return {};
             if (e.kind == EventKind::plain) return never_recorded(ACL_ERROR_RT_PARAM_INVALID);
+            if (!e.awaited) e.awaited = std::move(next);
         }
-        wait.ticket = e.recorded() ? e.issued : e.issued + 1;
-        if (TicketWait::over(&wait)) return {};
+        const std::shared_ptr<Record>& record = e.newest ? e.newest : e.awaited;
+        if (record->reached) return {};
+        task->hold_for(record);
     }
-    return (*stream)->submit(std::make_unique<WaitTask>(std::move(wait)));
+    return (*stream)->submit(std::move(task));
 }
 
 Status synchronize_event(aclrtEvent handle, int32_t timeout_ms) {
     auto event = find_event(handle);
     if (!event.ok()) return event.status();
-    TicketWait wait{*event, 0};
-    {
-        const Lock lock = hold();
-        if (!(*event)->recorded())
-            return (*event)->kind == EventKind::extended ? Status() : never_recorded(ACL_ERROR_RT_PARAM_INVALID);
-        wait.ticket = (*event)->issued;
-    }
-    if (wait_on_host(TicketWait::over, &wait, timeout_ms)) return {};
+    Lock lock = hold();
+    const std::shared_ptr<Record> record = (*event)->newest;
+    if (!record) return (*event)->kind == EventKind::extended ? Status() : never_recorded(ACL_ERROR_RT_PARAM_INVALID);
+    if (wait_until(lock, timeout_ms, [&] { return record->reached; })) return {};
     return {ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, concat("event: not reached within ", timeout_ms, " ms")};
 }
 
 Result<bool> event_reached(aclrtEvent handle) {
     auto event = find_event(handle);
     if (!event.ok()) return event.status();
-    const Lock lock = hold();
-    return (*event)->reached();
+    Lock lock = hold();
+    while (run_without_thread(lock)) {
+    }
+    return (*event)->newest && (*event)->newest->reached;
+}
+
+Result<bool> event_waits_ended(aclrtEvent handle) {
+    auto event = find_event(handle);
+    if (!event.ok()) return event.status();
+    Lock lock = hold();
+    while (run_without_thread(lock)) {
+    }
+    return (*event)->waits == 0;
 }
 
 Result<int64_t> event_time(aclrtEvent handle) {
     auto event = find_event(handle);
     if (!event.ok()) return event.status();
     const Lock lock = hold();
-    if (!(*event)->recorded()) return never_recorded(ACL_ERROR_RT_INTERNAL_ERROR);
-    if (!(*event)->reached())
+    const Record* const record = (*event)->newest.get();
+    if (record == nullptr) return never_recorded(ACL_ERROR_RT_INTERNAL_ERROR);
+    if (!record->reached)
         return Status(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "event: its stream has not reached the record yet");
-    return (*event)->completed_at;
+    return record->reached_at;
 }
 
 Status destroy_event(aclrtEvent handle) {
     const auto event = Events::instance().take(handle);
-    if (!event) return {ACL_ERROR_RT_INVALID_HANDLE, "event: not a live event (destroyed before, or not an event)"};
-    const Lock lock = hold();
-    event->destroyed = true;
-    Stream::wake_all_waiters();
+    if (!event) return not_alive();
+    // a record that is queued still arrives; one that nobody has asked for cannot be any more
+    std::shared_ptr<Record> awaited;
+    {
+        const Lock lock = hold();
+        awaited = event->awaited;
+    }
+    if (awaited) reach(*awaited);
     return {};
 }
 

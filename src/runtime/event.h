@@ -1,5 +1,5 @@
-// Events. Every record of an event takes a ticket when it is called; who waits, waits for the ticket that was newest
-// when it was asked to, whatever is recorded later.
+// Events. Every call of aclrtRecordEvent makes a record of its own; who waits holds the record that was the newest when
+// it was asked to wait, whatever is recorded on the event later.
 #pragma once
 
 #include <cstdint>
@@ -11,32 +11,36 @@
 
 namespace gradus {
 
+class Stream;
+
 // They differ in what a wait does before the first record: refuse, block until it arrives, or nothing.
 enum class EventKind { plain, flagged, extended };
+
+// Behind the process lock.
+struct Record {
+    const Stream* stream = nullptr;  // in whose queue it is; nullptr: nobody has asked for it yet
+    bool reached = false;
+    int64_t reached_at = 0;  // ns of the steady clock
+};
 
 // Everything but the kind is behind the process lock.
 struct Event {
     explicit Event(EventKind event_kind) : kind(event_kind) {}
 
     const EventKind kind;
-    uint64_t issued = 0, completed = 0;  // tickets
-    uint64_t forgotten = 0;              // aclrtResetEvent: tickets up to here do not count as recorded
-    int64_t completed_at = 0;            // ns of the steady clock
-    bool destroyed = false;
-
-    bool recorded() const { return issued > forgotten; }
-    bool reached() const { return recorded() && completed >= issued; }
+    std::shared_ptr<Record> newest;   // nullptr: never recorded, or reset since
+    std::shared_ptr<Record> awaited;  // the next one, where a stream waits for it already
+    uint64_t waits = 0;               // of streams, that have not ended
 };
 
 using Events = Registry<Event, HandleKind::event>;
-
-Result<std::shared_ptr<Event>> find_event(aclrtEvent handle);  // 107017
 
 Status record_event(aclrtEvent event, aclrtStream stream);
 Status reset_event(aclrtEvent event, aclrtStream stream);
 Status wait_event(aclrtStream stream, aclrtEvent event);
 Status synchronize_event(aclrtEvent event, int32_t timeout_ms);
 Result<bool> event_reached(aclrtEvent event);
+Result<bool> event_waits_ended(aclrtEvent event);
 Result<int64_t> event_time(aclrtEvent event);  // ns; 507000 not recorded, 107006 not reached yet
 Status destroy_event(aclrtEvent event);
 

@@ -1,86 +1,93 @@
 #include "runtime/foreign.h"
 
-#include <link.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <climits>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
-#include <vector>
-
-#include "acl/acl_base.h"
+#include <cstdio>
 
 namespace gradus {
 namespace {
 
-struct Search {
-    uintptr_t own_code = reinterpret_cast<uintptr_t>(&foreign_cann);
-    unsigned long long loaded = 0;  // how many objects were ever loaded
-    std::string own;
-    std::vector<std::string> suspects;
+// The kernel's list of what is mapped, line by line. Asking the dynamic linker would take its lock, which the child of
+// a fork may find taken for ever.
+class Maps {
+  public:
+    Maps() : file_(open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
+    ~Maps() {
+        if (file_ >= 0) close(file_);
+    }
+    Maps(const Maps&) = delete;
+    Maps& operator=(const Maps&) = delete;
+
+    // False at the end. What is longer than any path is cut off.
+    bool next(std::string_view& line) {
+        size_t length = 0;
+        for (char c; get(c);) {
+            if (c == '\n') return line = {line_, length}, true;
+            if (length < sizeof line_) line_[length++] = c;
+        }
+        return false;
+    }
+
+  private:
+    bool get(char& c) {
+        if (at_ == size_) {
+            const ssize_t got = file_ >= 0 ? read(file_, buffer_, sizeof buffer_) : 0;
+            if (got <= 0) return false;
+            at_ = 0;
+            size_ = static_cast<size_t>(got);
+        }
+        return c = buffer_[at_++], true;
+    }
+
+    int file_;
+    char buffer_[4096], line_[PATH_MAX + 128];
+    size_t at_ = 0, size_ = 0;
 };
 
-bool has_cann_name(const char* path) {
-    const char* const slash = std::strrchr(path, '/');
-    const char* const file = slash != nullptr ? slash + 1 : path;
-    for (const char* name : {"libascendcl.so", "libacl_rt.so", "libnnopbase.so"})
-        if (std::strncmp(file, name, std::strlen(name)) == 0) return true;
+std::string_view path_of(std::string_view line) {
+    const size_t slash = line.find('/');
+    return slash == std::string_view::npos ? std::string_view() : line.substr(slash);
+}
+std::string_view folder_of(std::string_view path) { return path.substr(0, path.rfind('/') + 1); }
+
+bool holds(std::string_view line, uintptr_t address) {
+    unsigned long begin = 0, end = 0;
+    const Text text = line.substr(0, 64);
+    return std::sscanf(text.c_str(), "%lx-%lx", &begin, &end) == 2 && address >= begin && address < end;
+}
+
+bool has_cann_name(std::string_view path) {
+    const std::string_view file = path.substr(folder_of(path).size());
+    for (std::string_view name : {"libascendcl.so", "libacl_rt.so", "libnnopbase.so"})
+        if (file.starts_with(name)) return true;
     return false;
 }
 
-bool holds(const dl_phdr_info& object, uintptr_t address) {
-    for (int i = 0; i < object.dlpi_phnum; ++i) {
-        const auto& segment = object.dlpi_phdr[i];
-        const uintptr_t begin = object.dlpi_addr + segment.p_vaddr;
-        if (segment.p_type == PT_LOAD && address >= begin && address - begin < segment.p_memsz) return true;
-    }
-    return false;
+// The path of a library with a name of CANN's outside our own folder, where stand-ins of that name lie; or nothing.
+Text find_foreign() {
+    std::string_view line;
+    Text own_folder;
+    for (Maps maps; maps.next(line);)
+        if (holds(line, reinterpret_cast<uintptr_t>(&check_no_foreign_cann))) own_folder = folder_of(path_of(line));
+    for (Maps maps; maps.next(line);)
+        if (has_cann_name(path_of(line)) && folder_of(path_of(line)) != own_folder.view()) return path_of(line);
+    return {};
 }
 
-int visit(dl_phdr_info* object, size_t, void* argument) {
-    auto& search = *static_cast<Search*>(argument);
-    search.loaded = object->dlpi_adds;
-    if (holds(*object, search.own_code))
-        search.own = object->dlpi_name;
-    else if (has_cann_name(object->dlpi_name))
-        search.suspects.emplace_back(object->dlpi_name);
-    return 0;
-}
-
-int count_loaded(dl_phdr_info* object, size_t, void* argument) {
-    *static_cast<unsigned long long*>(argument) = object->dlpi_adds;
-    return 1;
-}
-
-std::string real_folder(const std::string& path) {
-    const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), &std::free);
-    const std::string whole = real ? real.get() : path;
-    return whole.substr(0, whole.rfind('/') + 1);
-}
+constinit std::atomic<bool> alone = false;  // it was looked, and nothing was found
 
 }  // namespace
 
-bool foreign_cann(std::string& path) {
-    // aclrtSetDevice may be called a thousand times a second; look only when something was loaded since
-    static std::atomic<unsigned long long> clean_at{0};
-    unsigned long long loaded = 0;
-    dl_iterate_phdr(count_loaded, &loaded);
-    if (loaded != 0 && loaded == clean_at) return false;
-    Search search;
-    dl_iterate_phdr(visit, &search);
-    for (const std::string& suspect : search.suspects)
-        if (real_folder(suspect) != real_folder(search.own)) return path = suspect, true;  // stubs lie beside us
-    clean_at = search.loaded;
-    return false;
-}
-
-Status check_no_foreign_cann() {
-    std::string path;
-    if (!foreign_cann(path)) return {};
-    return {ACL_ERROR_INTERNAL_ERROR,
-            concat("a CANN library is loaded in this process (", path,
-                   "); Gradus stands in for CANN and cannot share a process with it: start with one of the two only")};
+Status check_no_foreign_cann(int code) {
+    if (alone.load(std::memory_order_relaxed)) return {};
+    const Text path = find_foreign();  // by several threads perhaps, who find the same
+    alone = path.empty();
+    if (alone) return {};
+    return {code, concat("a CANN library is loaded in this process (", path,
+                         "); Gradus stands in for CANN and cannot share a process with it: start with one of the two")};
 }
 
 }  // namespace gradus

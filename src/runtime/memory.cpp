@@ -2,13 +2,14 @@
 
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
-#include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <functional>
 #include <map>
 
 #include "acl/acl_rt.h"
+#include "base/cgroup.h"
 #include "base/lock.h"
 
 namespace gradus {
@@ -16,23 +17,27 @@ namespace {
 
 constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20, kHugeAbove = size_t{1} << 20, kPad = 32;
 
-struct Ledger {
-    std::map<const std::byte*, std::shared_ptr<const Allocation>, std::less<>> live;  // by first address
-    size_t mapped = 0;  // footprints of all allocations, those freed but still in use included
-};
-
-Ledger& ledger() {
-    static Ledger& the_ledger = *new Ledger;
-    return the_ledger;
-}
+// Behind the process lock.
+using ByAddress = std::map<const std::byte*, std::shared_ptr<const Allocation>, std::less<>>;
+ByAddress& live = *new ByAddress;  // at load, so that no fork meets it half made; never destroyed
+constinit size_t mapped = 0;       // footprints of all allocations, those freed but still in use included
 
 constexpr size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
+size_t machine_memory() {
+    struct sysinfo info;
+    return sysinfo(&info) == 0 ? static_cast<size_t>(info.totalram) * info.mem_unit : size_t{0};
+}
+
+// Found once: a limit that is changed later counts from the next start.
 size_t total_memory() {
-    static const size_t total = [] {
-        struct sysinfo info;
-        return sysinfo(&info) == 0 ? static_cast<size_t>(info.totalram) * info.mem_unit : size_t{0};
-    }();
+    static constinit std::atomic<size_t> known = 0;
+    size_t total = known.load(std::memory_order_relaxed);
+    if (total == 0) {
+        total = machine_memory();
+        total = std::min(total, cgroup_limits().memory.value_or(total));
+        known.store(total, std::memory_order_relaxed);
+    }
     return total;
 }
 
@@ -49,69 +54,106 @@ void* map_pages(size_t bytes, size_t alignment) {
 }
 
 Status exhausted(size_t size) {
+    const Lock lock = hold();
     return {ACL_ERROR_RT_MEMORY_ALLOCATION,
-            concat("size: ", size, " bytes do not fit into the machine's memory of ", total_memory(), " bytes, ",
-                   ledger().mapped, " of them allocated already")};
+            concat("size: ", size, " bytes do not fit into the ", total_memory(), " bytes of memory there are, ",
+                   mapped, " of them allocated already")};
+}
+
+// With the lock. The last one that begins at or before the address.
+ByAddress::iterator find_at_or_before(const void* address) {
+    const auto it = live.upper_bound(static_cast<const std::byte*>(address));
+    return it == live.begin() ? live.end() : std::prev(it);
+}
+
+// Lists an allocation; false when it shares bytes with another. Its place is made without the lock.
+bool list(const std::shared_ptr<const Allocation>& allocation) {
+    ByAddress place;
+    place.emplace(allocation->address(), allocation);
+    const Lock lock = hold();
+    const std::byte *const begin = allocation->address(), *const last = begin + allocation->footprint() - 1;
+    for (;;) {
+        const auto before = find_at_or_before(last);
+        if (before == live.end() || before->first + before->second->footprint() <= begin) break;
+        // pages that we have just been given cannot be in use: the program has unmapped what it once registered there
+        const bool stale = before->second->kind() == MemoryKind::registered;
+        if (!stale || allocation->kind() == MemoryKind::registered) return false;
+        live.erase(before);
+    }
+    live.insert(place.extract(place.begin()));
+    return true;
 }
 
 Result<void*> allocate(MemoryKind kind, size_t size, size_t footprint, size_t page, int device) {
-    const size_t total = total_memory();
-    Ledger& l = ledger();
-    {
-        const Lock lock = hold();
-        if (footprint > total || l.mapped > total - footprint) return exhausted(size);
-        l.mapped += footprint;
+    const auto allocation = std::make_shared<Allocation>(kind, footprint, page, device);
+    if (!allocation->book() || !allocation->map() || !list(allocation)) return exhausted(size);
+    return static_cast<void*>(allocation->address());
+}
+
+const char* kind_words(MemoryKind kind) {
+    switch (kind) {
+        case MemoryKind::device:
+            return "device memory, which aclrtFree frees";
+        case MemoryKind::host:
+            return "host memory, which aclrtFreeHost frees";
+        case MemoryKind::registered:
+            return "registered memory, which aclrtHostUnregister releases";
     }
-    void* const address = map_pages(footprint, page);
-    if (address == nullptr) {
-        const Lock lock = hold();
-        l.mapped -= footprint;
-        return exhausted(size);
-    }
-    auto allocation = std::make_shared<const Allocation>(kind, address, footprint, device);
-    const Lock lock = hold();
-    l.live.emplace(allocation->address(), std::move(allocation));
-    return address;
+    return "";
 }
 
 }  // namespace
 
-Allocation::~Allocation() {
-    munmap(address_, footprint_);
+bool Allocation::book() noexcept {
+    const size_t total = total_memory();
     const Lock lock = hold();
-    ledger().mapped -= footprint_;
+    if (footprint_ > total || mapped > total - footprint_) return false;
+    mapped += footprint_;
+    return booked_ = true;
+}
+
+bool Allocation::map() noexcept {
+    address_ = static_cast<std::byte*>(map_pages(footprint_, page_));
+    return address_ != nullptr;
+}
+
+Allocation::~Allocation() {
+    if (kind_ != MemoryKind::registered && address_ != nullptr) munmap(address_, footprint_);
+    if (!booked_) return;
+    const Lock lock = hold();
+    mapped -= footprint_;
 }
 
 Result<void*> allocate_device(size_t size, bool padded, bool huge_only, int device) {
-    if (size > total_memory()) {  // also keeps the sums below from wrapping around
-        const Lock lock = hold();
-        return exhausted(size);
-    }
+    if (size > total_memory()) return exhausted(size);  // also keeps the sums below from wrapping around
     const size_t wanted = round_up(size, kPad) + (padded ? kPad : 0);
     const size_t page = huge_only || wanted > kHugeAbove ? kHugePage : kPage;
     return allocate(MemoryKind::device, size, round_up(wanted, page), page, device);
 }
 
 Result<void*> allocate_host(size_t size) {
-    if (size > total_memory()) {
-        const Lock lock = hold();
-        return exhausted(size);
-    }
+    if (size > total_memory()) return exhausted(size);
     return allocate(MemoryKind::host, size, round_up(size, kPage), kPage, -1);
+}
+
+Status register_host(void* address, size_t size) {
+    if (size > UINTPTR_MAX - reinterpret_cast<uintptr_t>(address))
+        return {ACL_ERROR_RT_PARAM_INVALID, concat("size: ", size, " bytes lead beyond the end of all memory")};
+    const auto allocation = std::make_shared<Allocation>(MemoryKind::registered, size, kPage, -1);
+    allocation->adopt(address);
+    if (list(allocation)) return {};
+    return {ACL_ERROR_RT_PARAM_INVALID, "ptr: shares bytes with memory that is allocated or registered already"};
 }
 
 Status release(void* address, MemoryKind kind) {
     std::shared_ptr<const Allocation> last;  // unmaps after the lock is released
     const Lock lock = hold();
-    auto& live = ledger().live;
     const auto it = live.find(static_cast<const std::byte*>(address));
     if (it == live.end())
         return {ACL_ERROR_RT_PARAM_INVALID,
                 "pointer: not the start of a live allocation (freed before, or never allocated)"};
     if (it->second->kind() != kind)
-        return {ACL_ERROR_RT_PARAM_INVALID, kind == MemoryKind::device
-                                                ? "pointer: host memory, expected device memory; aclrtFreeHost frees it"
-                                                : "pointer: device memory, expected host memory; aclrtFree frees it"};
+        return {ACL_ERROR_RT_PARAM_INVALID, concat("pointer: ", kind_words(it->second->kind()))};
     last = std::move(it->second);
     live.erase(it);
     return {};
@@ -119,17 +161,15 @@ Status release(void* address, MemoryKind kind) {
 
 std::shared_ptr<const Allocation> find_allocation(const void* address) {
     const Lock lock = hold();
-    const auto& live = ledger().live;
-    auto it = live.upper_bound(static_cast<const std::byte*>(address));
-    if (it == live.begin()) return nullptr;
-    --it;
-    return static_cast<const std::byte*>(address) < it->first + it->second->footprint() ? it->second : nullptr;
+    const auto it = find_at_or_before(address);
+    const bool inside =
+        it != live.end() && static_cast<const std::byte*>(address) < it->first + it->second->footprint();
+    return inside ? it->second : nullptr;
 }
 
 MemoryInfo memory_info() {
-    struct sysinfo info;
-    if (sysinfo(&info) != 0) return {0, total_memory()};
-    size_t available = static_cast<size_t>(info.freeram) * info.mem_unit;
+    const size_t total = total_memory();
+    size_t available = total;
     // the page cache counts as free: only the kernel knows how much of it can go
     if (FILE* file = std::fopen("/proc/meminfo", "re")) {
         char line[128];
@@ -138,7 +178,9 @@ MemoryInfo memory_info() {
             if (std::sscanf(line, "MemAvailable: %zu kB", &kib) == 1) available = kib << 10;
         std::fclose(file);
     }
-    return {std::min(available, total_memory()), total_memory()};
+    if (const CgroupLimits group = cgroup_limits(); group.memory && group.memory_used)
+        available = std::min(available, *group.memory - std::min(*group.memory, *group.memory_used));
+    return {std::min(available, total), total};
 }
 
 }  // namespace gradus

@@ -9,20 +9,27 @@
 
 namespace gradus {
 
-enum class MemoryKind { device, host };
+// registered: the program's own host memory, which it has made known by aclrtHostRegister.
+enum class MemoryKind { device, host, registered };
 
-// Mapped until the last owner lets go: the registry, and every queued task that uses it.
+// Booked, and mapped unless it is the program's own, until the last owner lets go: the registry, and every queued task
+// that uses it.
 class Allocation {
   public:
-    Allocation(MemoryKind kind, void* address, size_t footprint, int device)
-        : kind_(kind), address_(static_cast<std::byte*>(address)), footprint_(footprint), device_(device) {}
+    Allocation(MemoryKind kind, size_t footprint, size_t page, int device)
+        : kind_(kind), footprint_(footprint), page_(page), device_(device) {}
     ~Allocation();
     Allocation(const Allocation&) = delete;
     Allocation& operator=(const Allocation&) = delete;
 
+    bool book() noexcept;  // false: more than the machine has
+    bool map() noexcept;
+    void adopt(void* address) noexcept { address_ = static_cast<std::byte*>(address); }
+
     MemoryKind kind() const { return kind_; }
     std::byte* address() const { return address_; }
     size_t footprint() const { return footprint_; }
+    size_t page() const { return page_; }
     int device() const { return device_; }
     bool contains(const void* begin, size_t bytes) const {
         const auto offset = static_cast<size_t>(static_cast<const std::byte*>(begin) - address_);
@@ -30,16 +37,18 @@ class Allocation {
     }
 
   private:
-    MemoryKind kind_;
-    std::byte* address_;
-    size_t footprint_;
-    int device_;
+    const MemoryKind kind_;
+    std::byte* address_ = nullptr;
+    const size_t footprint_, page_;
+    const int device_;
+    bool booked_ = false;
 };
 
 // `padded`: aclrtMalloc's 32 bytes behind the size. 2 MiB pages above 1 MiB or when `huge_only`, else 4 KiB pages.
 Result<void*> allocate_device(size_t size, bool padded, bool huge_only, int device);
 Result<void*> allocate_host(size_t size);
-Status release(void* address, MemoryKind kind);  // 107000: not the start of a live allocation of that kind
+Status register_host(void* address, size_t size);  // 107000: overlaps memory that is known already
+Status release(void* address, MemoryKind kind);    // 107000: not the start of a live allocation of that kind
 
 // The allocation that holds this address, or nullptr.
 std::shared_ptr<const Allocation> find_allocation(const void* address);
@@ -47,6 +56,6 @@ std::shared_ptr<const Allocation> find_allocation(const void* address);
 struct MemoryInfo {
     size_t free, total;
 };
-MemoryInfo memory_info();
+MemoryInfo memory_info();  // of the machine, or of the cgroup where that has less
 
 }  // namespace gradus

@@ -1,74 +1,148 @@
 #include "runtime/parallel.h"
 
-#include <tbb/global_control.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
-
+#include <algorithm>
 #include <atomic>
-#include <memory>
-#include <thread>
-#include <vector>
+#include <chrono>
 
-#include "base/config.h"
 #include "base/lock.h"
+#include "runtime/thread.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace gradus {
 namespace {
 
-// One arena for the process. Never destroyed: streams may still work while the process exits.
-struct Arena {
-    int threads;
-    std::unique_ptr<tbb::global_control> more;  // oneTBB stops at the number of CPUs unless told otherwise
-    tbb::task_arena arena;
+// A loop that runs, on the stack of the thread that called for it. That thread works on it until no block is left and
+// then waits for the workers that joined. Everything but `next` is behind the process lock.
+struct Loop {
+    BlockFunction f;
+    const void* context;
+    int64_t blocks;
+    int slots;                      // of its scratch
+    int threads;                    // no worker joins while so many compute, those of other loops included
+    int joined = 1;                 // slots taken; slot 0 is the caller's
+    std::atomic<int> inside = 0;    // workers that have joined and not left
+    std::atomic<int64_t> next = 0;  // the first block that nobody has begun
+    Loop* older = nullptr;
 
-    explicit Arena(int count) : threads(count), arena(count) {
-        if (count > static_cast<int>(std::thread::hardware_concurrency()))
-            more = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
-                                                         static_cast<size_t>(count));
+    void work(int slot) noexcept {
+        for (int64_t block; (block = next.fetch_add(1, std::memory_order_relaxed)) < blocks;) f(context, block, slot);
     }
+    bool open() const { return joined < slots && next.load(std::memory_order_relaxed) < blocks; }
 };
 
-[[maybe_unused]] std::shared_ptr<Arena> current_arena(int threads) {
-    static std::shared_ptr<Arena>& current = *new std::shared_ptr<Arena>;
-    std::shared_ptr<Arena> replaced;  // its destructor runs after the lock is released
-    const Lock lock = hold();
-    if (!current || current->threads != threads) {
-        replaced = std::move(current);
-        current = std::make_shared<Arena>(threads);
+// The threads that help with loops: started when a loop first wants them, asleep between loops, never ended. One team
+// for the process, so that streams share the CPUs instead of fighting for them: who calls for a loop always works on
+// it, and workers join while there is a CPU left.
+struct Team {
+    Loop* loops = nullptr;  // the newest first
+    int workers = 0;
+    int computing = 0;                   // callers and workers that are inside a loop
+    bool serial = false;                 // the child of a process that had workers
+    std::atomic<int> calls = 0;          // goes up with every loop: what a worker watches before it goes to sleep
+    std::condition_variable work, left;  // a loop has begun; a worker has left one
+};
+Team& team = *new Team;  // at load, so that no fork meets it half made; never destroyed: a stream may work at exit
+
+[[maybe_unused]] const bool prepared = [] {
+    after_fork_in_child([] {
+        team.serial |= team.workers > 0;
+        team.loops = nullptr;
+        team.computing = 0;
+        forget_waiters(team.work);
+        forget_waiters(team.left);
+    });
+    return true;
+}();
+
+// Waits a little without giving up the CPU: loops follow each other within microseconds, and waking a thread takes
+// tens of them. False when `happened` did not come true in that time.
+template <typename Happened>
+bool spin(const Happened& happened) {
+    constexpr auto kSpin = std::chrono::microseconds(20);
+    const auto end = std::chrono::steady_clock::now() + kSpin;
+    while (!happened()) {
+        for (int i = 0; i < 16; ++i) {
+#if defined(__x86_64__)
+            _mm_pause();
+#elif defined(__aarch64__)
+            __asm__ volatile("yield");
+#endif
+        }
+        if (std::chrono::steady_clock::now() > end) return happened();
     }
-    return current;
+    return true;
+}
+
+Loop* find_open() {
+    for (Loop* loop = team.loops; loop != nullptr; loop = loop->older)
+        if (loop->open() && team.computing < loop->threads) return loop;
+    return nullptr;
+}
+
+void serve(void*) {
+    Lock lock = hold();
+    for (;;) {
+        Loop* loop = find_open();
+        if (loop == nullptr) {
+            const int calls = team.calls.load(std::memory_order_relaxed);
+            lock.unlock();
+            spin([&] { return team.calls.load(std::memory_order_relaxed) != calls; });
+            lock.lock();
+            team.work.wait(lock, [&] { return (loop = find_open()) != nullptr; });
+        }
+        const int slot = loop->joined++;
+        loop->inside.fetch_add(1, std::memory_order_relaxed);
+        ++team.computing;
+        lock.unlock();
+        loop->work(slot);
+        lock.lock();
+        --team.computing;
+        loop->inside.fetch_sub(1, std::memory_order_release);
+        team.left.notify_all();
+    }
+}
+
+void begin(Loop& loop) {
+    const Lock lock = hold();
+    ++team.computing;
+    loop.older = team.loops;
+    team.loops = &loop;
+    team.calls.fetch_add(1, std::memory_order_relaxed);
+    // where no thread can be had, those that are there do all the work
+    while (team.workers < loop.slots - 1 && start_thread("gradus-worker", serve, nullptr)) ++team.workers;
+    for (int wanted = 1; wanted < loop.slots; ++wanted) team.work.notify_one();
+}
+
+void end(Loop& loop) {
+    spin([&] { return loop.inside.load(std::memory_order_acquire) == 0; });
+    Lock lock = hold();
+    team.left.wait(lock, [&] { return loop.inside.load(std::memory_order_relaxed) == 0; });
+    Loop** at = &team.loops;
+    while (*at != &loop) at = &(*at)->older;
+    *at = loop.older;
+    --team.computing;
+}
+
+bool is_serial() {
+    const Lock lock = hold();
+    return team.serial;
 }
 
 }  // namespace
 
 void parallel_blocks(int64_t blocks, int slots, BlockFunction f, const void* context) noexcept {
-    const int64_t tasks = std::min<int64_t>(blocks, slots);
-    if (tasks <= 1 || is_forked_child()) {  // oneTBB's threads do not survive a fork
+    const int tasks = static_cast<int>(std::min<int64_t>(blocks, slots));
+    if (tasks <= 1 || is_serial()) {
         for (int64_t block = 0; block < blocks; ++block) f(context, block, 0);
         return;
     }
-    std::atomic<int64_t> next = 0;
-    const auto work = [&](int64_t slot) {
-        for (int64_t block; (block = next.fetch_add(1, std::memory_order_relaxed)) < blocks;)
-            f(context, block, static_cast<int>(slot));
-    };
-#if defined(__SANITIZE_THREAD__)
-    // the sanitizer cannot see how oneTBB orders memory; with plain threads it sees the races of kernels, and only
-    // those
-    std::vector<std::thread> threads;
-    for (int64_t slot = 1; slot < tasks; ++slot) threads.emplace_back(work, slot);
-    work(0);
-    for (std::thread& thread : threads) thread.join();
-#else
-    current_arena(slots)->arena.execute([&] {
-        tbb::parallel_for(
-            tbb::blocked_range<int64_t>(0, tasks, 1),
-            [&](const tbb::blocked_range<int64_t>& range) {
-                for (int64_t slot = range.begin(); slot < range.end(); ++slot) work(slot);
-            },
-            tbb::simple_partitioner());
-    });
-#endif
+    Loop loop{.f = f, .context = context, .blocks = blocks, .slots = tasks, .threads = slots};
+    begin(loop);
+    loop.work(0);
+    end(loop);
 }
 
 }  // namespace gradus

@@ -7,9 +7,9 @@ namespace gradus {
 
 using BlockFunction = void (*)(const void* context, int64_t block, int slot) noexcept;
 
-// Calls f for every block in 0..blocks, in about ascending order, at most `slots` at a time on the process's arena.
-// A slot never runs two blocks at once, so slot-indexed scratch needs no lock. Which slot gets which block is not
-// determined, so results must not depend on it.
+// Calls f for every block in 0..blocks, in about ascending order, at most `slots` at a time, on this thread and the
+// process's workers. A slot never runs two blocks at once, so slot-indexed scratch needs no lock. Which slot gets which
+// block is not determined, so results must not depend on it.
 void parallel_blocks(int64_t blocks, int slots, BlockFunction f, const void* context) noexcept;
 
 template <typename F>

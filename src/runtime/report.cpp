@@ -20,10 +20,10 @@ int call_user(UserFunction f, void* argument) noexcept {
     }
 }
 
-class HostFunctionTask : public Task {
+class HostFunctionTask final : public Task {
   public:
     HostFunctionTask(UserFunction f, void* argument) : f_(f), argument_(argument) { calls_user = true; }
-    int run(Stream&) noexcept override { return call_user(f_, argument_); }
+    int run() noexcept override { return call_user(f_, argument_); }
 
   private:
     UserFunction f_;
@@ -36,8 +36,6 @@ struct Callback {
     void* argument;
     bool done = false;  // or dropped
     int code = 0;
-
-    static bool is_done(void* callback) { return static_cast<const Callback*>(callback)->done; }
 };
 using Callbacks = std::list<std::shared_ptr<Callback>>;
 
@@ -51,42 +49,52 @@ struct Subscriptions {
             if (subscribed == thread) return true;
         return false;
     }
+    bool is_due(uint64_t thread) const {
+        const auto it = due.find(thread);
+        return it != due.end() && !it->second.empty();
+    }
+    void forget_if_unused(uint64_t thread) {
+        if (!is_due(thread) && !serves(thread)) due.erase(thread);
+    }
 };
 
-Subscriptions& subscriptions() {
-    static Subscriptions& the_subscriptions = *new Subscriptions;
-    return the_subscriptions;
-}
-[[maybe_unused]] const auto& prepared = subscriptions();  // at load, so that no fork meets it half made
+Subscriptions& subscriptions = *new Subscriptions;  // at load, so that no fork meets it half made
 
-// Hands its callback over to the subscribed thread and, if it blocks, holds the stream until that has run.
-class CallbackTask : public Task {
+// Hands its callback over to the subscribed thread.
+class PostTask final : public Task {
   public:
-    CallbackTask(std::shared_ptr<Callback> callback, bool blocks) : node_{std::move(callback)}, blocks_(blocks) {
-        callback_ = node_.front();
-        small = !blocks;
+    explicit PostTask(std::shared_ptr<Callback> callback) : node_{std::move(callback)} { small = true; }
+
+    int run() noexcept override {
+        const Lock lock = hold();
+        const std::shared_ptr<Callback>& callback = node_.front();
+        const auto it = subscriptions.thread_of.find(callback->stream);
+        if (it == subscriptions.thread_of.end()) {  // unsubscribed meanwhile
+            callback->done = true;
+            return 0;
+        }
+        Callbacks& due = subscriptions.due.find(it->second)->second;
+        due.splice(due.end(), node_);
+        announce();
+        return 0;
     }
 
-    int run(Stream& stream) noexcept override {
-        {
-            const Lock lock = hold();
-            Subscriptions& s = subscriptions();
-            const auto it = s.thread_of.find(&stream);
-            if (it == s.thread_of.end()) return 0;  // unsubscribed meanwhile
-            Callbacks& due = s.due.find(it->second)->second;
-            due.splice(due.end(), node_);
-            Stream::wake_all_waiters();
-        }
-        if (!blocks_) return 0;
-        stream.wait_until(Callback::is_done, callback_.get());
+  private:
+    Callbacks node_;
+};
+
+// Behind a PostTask: holds the stream until the callback has run.
+class CallbackWaitTask final : public Task {
+  public:
+    explicit CallbackWaitTask(std::shared_ptr<Callback> callback) : callback_(std::move(callback)) {}
+    bool ready() const noexcept override { return callback_->done; }
+    int run() noexcept override {
         const Lock lock = hold();
         return callback_->code;
     }
 
   private:
-    Callbacks node_;
     std::shared_ptr<Callback> callback_;
-    bool blocks_;
 };
 
 Status check_function(UserFunction f) {
@@ -106,11 +114,15 @@ Status launch_host_function(aclrtStream handle, UserFunction f, void* argument) 
 Status subscribe_report(uint64_t thread, aclrtStream handle) {
     auto stream = find_stream(handle);
     if (!stream.ok()) return stream.status();
-    Subscriptions& s = subscriptions();
+    // their places are made without the lock, so that nothing can fail between the two
+    std::map<const Stream*, uint64_t> subscription{{stream->get(), thread}};
+    std::map<uint64_t, Callbacks> due;
+    due.try_emplace(thread);
     const Lock lock = hold();
-    s.due.try_emplace(thread);
-    if (!s.thread_of.emplace(stream->get(), thread).second)
+    if (subscriptions.thread_of.contains(stream->get()))
         return {ACL_ERROR_RT_PARAM_INVALID, "stream: has a subscription already, expected one thread a stream"};
+    subscriptions.thread_of.merge(subscription);
+    subscriptions.due.merge(due);
     return {};
 }
 
@@ -118,20 +130,20 @@ Status unsubscribe_report(uint64_t thread, aclrtStream handle) {
     auto stream = find_stream(handle);
     if (!stream.ok()) return stream.status();
     Callbacks dropped;
-    Subscriptions& s = subscriptions();
     const Lock lock = hold();
-    const auto it = s.thread_of.find(stream->get());
-    if (it == s.thread_of.end() || it->second != thread)
+    const auto it = subscriptions.thread_of.find(stream->get());
+    if (it == subscriptions.thread_of.end() || it->second != thread)
         return {ACL_ERROR_RT_THREAD_SUBSCRIBE, "threadId: has no subscription of this stream"};
-    s.thread_of.erase(it);
-    Callbacks& due = s.due.find(thread)->second;
+    subscriptions.thread_of.erase(it);
+    Callbacks& due = subscriptions.due.find(thread)->second;
     for (auto at = due.begin(); at != due.end();) {
         const auto here = at++;
         if ((*here)->stream != stream->get()) continue;
         (*here)->done = true;
         dropped.splice(dropped.end(), due, here);
     }
-    Stream::wake_all_waiters();
+    subscriptions.forget_if_unused(thread);
+    announce();
     return {};
 }
 
@@ -141,31 +153,29 @@ Status launch_callback(aclrtStream handle, UserFunction f, void* argument, bool 
     if (!stream.ok()) return stream.status();
     {
         const Lock lock = hold();
-        if (!subscriptions().thread_of.contains(stream->get()))
+        if (!subscriptions.thread_of.contains(stream->get()))
             return {ACL_ERROR_RT_STREAM_NO_CB_REG, "stream: no thread has subscribed; aclrtSubscribeReport does that"};
     }
     auto callback = std::make_shared<Callback>(Callback{stream->get(), f, argument});
-    return (*stream)->submit(std::make_unique<CallbackTask>(std::move(callback), blocks));
+    auto post = std::make_unique<PostTask>(callback);
+    auto wait = blocks ? std::make_unique<CallbackWaitTask>(std::move(callback)) : nullptr;
+    return (*stream)->submit(std::move(post), std::move(wait));
 }
 
 Status process_report(int32_t timeout_ms) {
-    uint64_t self = pthread_self();
-    const auto something = [](void* argument) {
-        const uint64_t thread = *static_cast<const uint64_t*>(argument);
-        const auto it = subscriptions().due.find(thread);
-        return (it != subscriptions().due.end() && !it->second.empty()) || !subscriptions().serves(thread);
-    };
-    if (!wait_on_host(something, &self, timeout_ms))
-        return {ACL_ERROR_RT_REPORT_TIMEOUT, concat("no callback was due within ", timeout_ms, " ms")};
+    const uint64_t self = pthread_self();
     Callbacks due;
     {
-        const Lock lock = hold();
-        const auto it = subscriptions().due.find(self);
-        if (it != subscriptions().due.end()) due.swap(it->second);
+        Lock lock = hold();
+        const auto something = [self] { return subscriptions.is_due(self) || !subscriptions.serves(self); };
+        if (!wait_until(lock, timeout_ms, something))
+            return {ACL_ERROR_RT_REPORT_TIMEOUT, concat("no callback was due within ", timeout_ms, " ms")};
+        if (!subscriptions.is_due(self))
+            return {ACL_ERROR_RT_THREAD_SUBSCRIBE,
+                    "the calling thread has no subscription; aclrtSubscribeReport makes one"};
+        due.swap(subscriptions.due.find(self)->second);
+        subscriptions.forget_if_unused(self);
     }
-    if (due.empty())
-        return {ACL_ERROR_RT_THREAD_SUBSCRIBE,
-                "the calling thread has no subscription; aclrtSubscribeReport makes one"};
     int error = 0;
     for (const auto& callback : due) {
         const int code = call_user(callback->f, callback->argument);
@@ -173,7 +183,7 @@ Status process_report(int32_t timeout_ms) {
         const Lock lock = hold();
         callback->code = code;
         callback->done = true;
-        Stream::wake_all_waiters();
+        announce();
     }
     if (error != 0) return {error, "a callback threw an exception"};
     return {};
@@ -181,8 +191,12 @@ Status process_report(int32_t timeout_ms) {
 
 void forget_subscription(const Stream& stream) {
     const Lock lock = hold();
-    subscriptions().thread_of.erase(&stream);
-    Stream::wake_all_waiters();
+    const auto it = subscriptions.thread_of.find(&stream);
+    if (it == subscriptions.thread_of.end()) return;
+    const uint64_t thread = it->second;
+    subscriptions.thread_of.erase(it);
+    subscriptions.forget_if_unused(thread);
+    announce();
 }
 
 }  // namespace gradus

@@ -1,14 +1,10 @@
 #include "runtime/stream.h"
 
-#include <pthread.h>
-#include <signal.h>
-
-#include <chrono>
 #include <cstdlib>
-#include <limits>
 #include <new>
 
 #include "runtime/float_environment.h"
+#include "runtime/thread.h"
 
 namespace gradus {
 
@@ -17,44 +13,40 @@ void repair_streams() noexcept;
 
 namespace {
 
-// Behind the process lock. Never destroyed: streams may still work while the process exits.
+// Behind the process lock.
 struct AllStreams {
     Stream* first = nullptr;
-    uint64_t last_ticket = 0;
-    std::condition_variable waiters;  // of events, callbacks: whatever wake_all_waiters() may have changed
+    bool exit_prepared = false;
+    bool some_without_thread = false;   // a thread was wanted once and could not be had
+    std::condition_variable announced;  // for all who wait on a thread of the program's
 };
+// Made at load, so that no fork meets it half made; never destroyed: streams may still work while the process exits.
+AllStreams& all = *new AllStreams;
 
-AllStreams& all_streams() {
-    static AllStreams& streams = *new AllStreams;
-    return streams;
-}
+[[maybe_unused]] const bool prepared = [] {
+    after_fork_in_child([] { repair_streams(); });
+    return true;
+}();
 
 // The tasks this thread is inside of: a callback may submit to another stream, which runs small tasks at once.
 struct Frame {
     const Stream* stream;
     const Frame* outer;
 };
-thread_local const Frame* innermost = nullptr;
+constinit thread_local const Frame* innermost = nullptr;
 
-template <typename Ready>
-bool wait_with(std::condition_variable& changed, Lock& lock, int32_t timeout_ms, const Ready& ready) {
-    if (timeout_ms >= 0) return changed.wait_for(lock, std::chrono::milliseconds(timeout_ms), ready);
-    changed.wait(lock, ready);
-    return true;
+int run_inside(const Stream& stream, Task& task) noexcept {
+    const Frame frame{&stream, innermost};
+    const DefaultFloatEnvironment environment;
+    innermost = &frame;
+    const int code = task.run();
+    innermost = frame.outer;
+    return code;
 }
-
-// At load, so that no fork can meet them half made.
-[[maybe_unused]] const bool prepared = [] {
-    all_streams();
-    Streams::instance();
-    after_fork_in_child([] { repair_streams(); });
-    return true;
-}();
 
 }  // namespace
 
 Stream::Stream(int device, void* context) : device_(device), context_(context) {
-    AllStreams& all = all_streams();
     const Lock lock = hold();
     next_ = all.first;
     if (next_ != nullptr) next_->previous_ = this;
@@ -63,39 +55,8 @@ Stream::Stream(int device, void* context) : device_(device), context_(context) {
 
 Stream::~Stream() {
     const Lock lock = hold();
-    (previous_ != nullptr ? previous_->next_ : all_streams().first) = next_;
+    (previous_ != nullptr ? previous_->next_ : all.first) = next_;
     if (next_ != nullptr) next_->previous_ = previous_;
-}
-
-void Stream::discard(std::unique_ptr<Task> list) noexcept {
-    while (list) {  // one by one: a long chain of destructors would overflow the stack
-        list->abandon();
-        list = std::move(list->next_);
-    }
-}
-
-void Stream::append(std::unique_ptr<Task> task) {
-    Task* const last = task.get();
-    (head_ ? tail_->next_ : head_) = std::move(task);
-    tail_ = last;
-}
-
-std::unique_ptr<Task> Stream::pop() {
-    std::unique_ptr<Task> task = std::move(head_);
-    head_ = std::move(task->next_);
-    return task;
-}
-
-std::unique_ptr<Task> Stream::take_queue() { return std::move(head_); }
-
-uint64_t Stream::oldest() const {
-    if (running_ != nullptr) return running_->ticket_;
-    return head_ ? head_->ticket_ : std::numeric_limits<uint64_t>::max();
-}
-
-bool Stream::stuck() const {
-    if (running_ == nullptr) return false;
-    return running_->calls_user || (ready_ != nullptr && !ready_(ready_argument_));
 }
 
 bool Stream::running_here() const {
@@ -110,226 +71,198 @@ bool Stream::running_here(const void* context) {
     return false;
 }
 
-int Stream::run_here(Task& task) noexcept {
-    const Frame frame{this, innermost};
-    const DefaultFloatEnvironment environment;
-    innermost = &frame;
-    const int code = task.run(*this);
-    innermost = frame.outer;
-    return code;
-}
-
-// Books the end of the running task; returns what a failure drops.
-std::unique_ptr<Task> Stream::finish(int code) {
-    running_ = nullptr;
-    std::unique_ptr<Task> dropped;
-    if (code != 0) {
-        if (error_ == 0) error_ = code;
-        if (stop_on_failure_) dropped = take_queue();
-    }
-    done_.notify_all();
-    return dropped;
-}
-
-Status Stream::submit(std::unique_ptr<Task> task) {
+Status Stream::submit(std::unique_ptr<Task> task, std::unique_ptr<Task> second) {
     Lock lock = hold();
-    if (closed_) return {ACL_ERROR_RT_INVALID_HANDLE, "stream: is being destroyed"};
-    if (error_ != 0 && stop_on_failure_) {
+    if (closed_ || queue_.refuses()) {
+        const bool closed = closed_;
         lock.unlock();
-        discard(std::move(task));
-        return {};
+        TaskQueue::discard(std::move(task));
+        TaskQueue::discard(std::move(second));
+        return closed ? Status(ACL_ERROR_RT_INVALID_HANDLE, "stream: is being destroyed") : Status();
     }
-    newest_ = task->ticket_ = ++all_streams().last_ticket;
-    if (task->small && running_ == nullptr && !head_) {
-        running_ = task.get();
-        lock.unlock();
-        const int code = run_here(*task);
-        lock.lock();
-        std::unique_ptr<Task> dropped = finish(code);
-        if (head_ || closed_) work_.notify_one();
-        lock.unlock();
-        discard(std::move(dropped));
-        return {};
-    }
-    append(std::move(task));
-    if (thread_started_) {
-        if (running_ == nullptr) work_.notify_one();
-        return {};
-    }
-    thread_started_ = true;
-    lock.unlock();
-    if (!start_thread()) {  // no thread to be had: the caller does the work itself, which is slow but right
-        serve(false);
-        lock.lock();
-        thread_started_ = false;
+    const bool at_once = task->small && task->ready() && queue_.idle();
+    queue_.push(std::move(task), std::move(second));
+    if (at_once) run_front(lock);
+    if (queue_.front() == nullptr) return {};
+    if (!has_thread_) has_thread_ = start_own_thread();
+    wake_thread();
+    while (!has_thread_ && run_without_thread(lock)) {  // slow, but right
     }
     return {};
 }
 
-bool Stream::start_thread() {
-    static const int registered = std::atexit([] { finish_at_exit(); });
-    (void)registered;
+bool Stream::start_own_thread() noexcept {
+    if (!all.exit_prepared) all.exit_prepared = std::atexit([] { finish_at_exit(); }) == 0;
     auto* const self = new (std::nothrow) std::shared_ptr<Stream>(shared_from_this());
-    if (self == nullptr) return false;
-    const auto body = [](void* argument) -> void* {
+    const auto body = [](void* argument) {
         const std::unique_ptr<std::shared_ptr<Stream>> stream(static_cast<std::shared_ptr<Stream>*>(argument));
-        (*stream)->serve(true);
-        return nullptr;
+        (*stream)->serve();
     };
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals belong to the program's threads
-    pthread_t thread;
-    const bool started = pthread_create(&thread, nullptr, body, self) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (!started) return delete self, false;
-    pthread_setname_np(thread, "gradus-stream");
-    pthread_detach(thread);
-    return true;
+    if (self != nullptr && start_thread("gradus-stream", body, self)) return true;
+    delete self;  // the caller owns the stream as well
+    all.some_without_thread = true;
+    return false;
 }
 
-void Stream::serve(bool until_closed) {
+void Stream::serve() {
     Lock lock = hold();
     for (;;) {
-        work_.wait(lock, [&] { return running_ == nullptr && (head_ || closed_ || !until_closed); });
-        if (!head_) return;
-        run_next(lock);
+        work_.wait(lock, [&] { return queue_.runnable() || (closed_ && queue_.idle()); });
+        if (!queue_.runnable()) return;
+        run_front(lock);
     }
 }
 
-void Stream::run_next(Lock& lock) {
-    std::unique_ptr<Task> task = pop();
-    running_ = task.get();
-    if (task->calls_user) done_.notify_all();  // some wait for the stream only up to here
+void Stream::wake_thread() noexcept {
+    if (has_thread_ && (queue_.runnable() || closed_)) work_.notify_one();
+}
+
+void Stream::run_front(Lock& lock) {
+    std::unique_ptr<Task> task = queue_.begin();
     lock.unlock();
-    const int code = run_here(*task);
+    const int code = run_inside(*this, *task);
     lock.lock();
-    std::unique_ptr<Task> dropped = finish(code);
+    std::unique_ptr<Task> dropped = queue_.finish(code);
+    all.announced.notify_all();
     lock.unlock();
     task.reset();  // after finish(): a fork must not find a running task half destroyed
-    discard(std::move(dropped));
+    TaskQueue::discard(std::move(dropped));
     lock.lock();
+}
+
+bool run_without_thread(Lock& lock) {
+    if (!all.some_without_thread) return false;
+    for (Stream* s = all.first; s != nullptr; s = s->next_) {
+        if (s->has_thread_ || !s->queue_.runnable()) continue;
+        std::shared_ptr<Stream> keep = s->weak_from_this().lock();
+        if (!keep) continue;  // its last owner is about to take it off the list
+        s->run_front(lock);
+        lock.unlock();  // `keep` may be the last owner now, and then needs the lock
+        keep.reset();
+        lock.lock();
+        return true;
+    }
+    return false;
 }
 
 bool Stream::wait(Lock& lock, int32_t timeout_ms) {
-    const uint64_t newest = newest_;
+    const uint64_t newest = queue_.newest();
+    // What the stream's thread has not begun is done here, without waking two threads; not if it may take longer than
+    // the caller wants to wait, and not the program's functions, which expect the stream's thread.
     if (timeout_ms < 0) {
-        // work that the stream's thread has not begun yet is done by who waits for it: two wake-ups less
-        bool helped = false;
-        for (; running_ == nullptr && head_ && oldest() <= newest && !head_->calls_user; helped = true) run_next(lock);
-        if (helped && (head_ || closed_)) work_.notify_one();
+        while (!queue_.finished(newest) && queue_.runnable() && !queue_.front()->calls_user) run_front(lock);
+        wake_thread();
     }
-    return wait_with(done_, lock, timeout_ms, [&] { return oldest() > newest; });
+    return wait_until(lock, timeout_ms, [&] { return queue_.finished(newest); });
 }
 
-bool Stream::wait(int32_t timeout_ms) {
+void Stream::wait() {
     Lock lock = hold();
-    return wait(lock, timeout_ms);
+    wait(lock, -1);
 }
 
 int Stream::synchronize(int32_t timeout_ms) {
     if (running_here()) return ACL_ERROR_RT_PARAM_INVALID;
     Lock lock = hold();
     if (!wait(lock, timeout_ms)) return ACL_ERROR_RT_STREAM_SYNC_TIMEOUT;
-    return std::exchange(error_, 0);
+    return queue_.take_error();
 }
 
 bool Stream::idle() const {
-    const Lock lock = hold();
-    return running_ == nullptr && !head_;
+    Lock lock = hold();
+    while (run_without_thread(lock)) {
+    }
+    return queue_.idle();
 }
 
 int Stream::error() const {
     const Lock lock = hold();
-    return error_;
+    return queue_.error();
 }
 
 void Stream::set_stop_on_failure(bool stop) {
     const Lock lock = hold();
-    stop_on_failure_ = stop;
-}
-
-bool Stream::wait_until(bool (*ready)(void*), void* argument) {
-    Lock lock = hold();
-    ready_ = ready;
-    ready_argument_ = argument;
-    done_.notify_all();  // whoever waits for the device goes on without this stream
-    all_streams().waiters.wait(lock, [&] { return forced_ || ready(argument); });
-    ready_ = nullptr;
-    return ready(argument);
-}
-
-void Stream::wake_all_waiters() { all_streams().waiters.notify_all(); }
-
-bool wait_on_host(bool (*ready)(void*), void* argument, int32_t timeout_ms) {
-    Lock lock = hold();
-    return wait_with(all_streams().waiters, lock, timeout_ms, [&] { return ready(argument); });
+    queue_.set_stop_on_failure(stop);
 }
 
 void Stream::close(bool force) {
     Lock lock = hold();
     closed_ = true;
     if (force) {
-        forced_ = true;
-        std::unique_ptr<Task> dropped = take_queue();
-        wake_all_waiters();
+        std::unique_ptr<Task> dropped = queue_.drop();
         lock.unlock();
-        discard(std::move(dropped));
+        TaskQueue::discard(std::move(dropped));
         lock.lock();
     }
-    if (!running_here()) done_.wait(lock, [&] { return running_ == nullptr ? !head_ : force && running_->calls_user; });
-    work_.notify_all();
-    done_.notify_all();
+    const auto over = [&] { return queue_.idle() || (force && queue_.running() && queue_.running()->calls_user); };
+    if (!running_here()) wait_until(lock, -1, over);
+    wake_thread();
+}
+
+void announce() noexcept {
+    all.announced.notify_all();
+    for (Stream* s = all.first; s != nullptr; s = s->next_) s->wake_thread();
+}
+
+std::condition_variable& announced() noexcept { return all.announced; }
+
+// Whether nothing that is queued anywhere will move this stream on.
+bool Stream::stalled() const {
+    const Stream* s = this;
+    for (const Stream* step = all.first; step != nullptr; step = step->next_) {  // a longer chain is a circle
+        if (s->running_here()) return true;
+        if (const Task* running = s->queue_.running()) return innermost != nullptr && running->calls_user;
+        if (s->queue_.front() == nullptr || s->queue_.front()->ready()) return false;
+        s = s->queue_.front()->waits_for();
+        if (s == nullptr) return true;
+    }
+    return true;
 }
 
 void wait_for_device(int device) {
-    uint64_t newest = 0;
-    for (std::shared_ptr<Stream> busy;; busy.reset()) {  // let go without the lock: it may be the last owner
-        Lock lock = hold();
-        if (newest == 0) newest = all_streams().last_ticket;
-        const auto skip = [&](const Stream& s) { return s.oldest() > newest || s.stuck(); };
-        for (Stream* s = all_streams().first; s != nullptr && !busy; s = s->next_)
-            if (s->device_ == device && !skip(*s) && !s->running_here()) busy = s->weak_from_this().lock();
-        if (!busy) return;
-        // and look again: its work may have released a stream that was stuck
-        busy->done_.wait(lock, [&] { return skip(*busy); });
-    }
+    Lock lock = hold();
+    const uint64_t newest = TaskQueue::last_ticket();
+    wait_until(lock, -1, [&] {
+        for (const Stream* s = all.first; s != nullptr; s = s->next_)
+            if (s->device_ == device && !s->queue_.finished(newest) && !s->stalled()) return false;
+        return true;
+    });
 }
 
-// The process goes while streams work: queues are dropped, and an operator that runs finishes before its data and the
-// worker threads are torn down. The program's own callbacks and unmet waits may never end and are left alone.
+// The process goes while streams work: queues are dropped, and an operator that runs finishes before its data are torn
+// down. The program's own functions may never end and are left alone.
 void finish_at_exit() noexcept {
-    for (std::shared_ptr<Stream> busy;; busy.reset()) {
-        Lock lock = hold();
-        std::unique_ptr<Task> dropped;
-        for (Stream* s = all_streams().first; s != nullptr && !busy; s = s->next_) {
-            if (s->head_) dropped = s->take_queue();
-            if (dropped || (s->running_ != nullptr && !s->stuck() && !s->running_here()))
-                busy = s->weak_from_this().lock();
+    Lock lock = hold();
+    for (Stream* s = all.first; s != nullptr;) {
+        std::unique_ptr<Task> dropped = s->queue_.drop();
+        if (!dropped) {
+            s = s->next_;
+            continue;
         }
-        if (!busy && !dropped) return;
-        if (!dropped) busy->done_.wait(lock, [&] { return busy->running_ == nullptr || busy->stuck(); });
         lock.unlock();
-        Stream::discard(std::move(dropped));
+        TaskQueue::discard(std::move(dropped));
+        lock.lock();
+        s = all.first;  // the list may have changed
     }
+    wait_until(lock, -1, [] {
+        for (const Stream* s = all.first; s != nullptr; s = s->next_)
+            if (const Task* running = s->queue_.running(); running && !running->calls_user && !s->running_here())
+                return false;
+        return true;
+    });
 }
 
 // In the child of a fork the queued work belongs to the parent, and the threads that waited or worked are gone; the
 // thread that forked is the only one, so nothing needs the lock.
 void repair_streams() noexcept {
-    // constructed anew without being destroyed: they remember waiters that will never wake
-    new (&all_streams().waiters) std::condition_variable;
-    for (Stream* s = all_streams().first; s != nullptr; s = s->next_) {
-        new (&s->work_) std::condition_variable;
-        new (&s->done_) std::condition_variable;
-        Task* const orphan = s->running_here() ? nullptr : s->running_;  // a callback that forks stays in its stream
-        if (!s->running_here()) {
-            s->running_ = nullptr;
-            s->thread_started_ = false;
-            s->ready_ = nullptr;
+    forget_waiters(all.announced);
+    for (Stream* s = all.first; s != nullptr; s = s->next_) {
+        forget_waiters(s->work_);
+        if (!s->running_here()) {  // a callback that forks stays in its stream
+            s->has_thread_ = false;
+            if (Task* const lost = s->queue_.lose_running()) lost->abandon();
         }
-        if (orphan != nullptr) orphan->abandon();
-        Stream::discard(s->take_queue());
+        TaskQueue::discard(s->queue_.drop());
     }
 }
 

@@ -1,36 +1,17 @@
-// Streams: FIFO queues of tasks, each with a thread that starts with the first task that needs one.
+// Streams: a queue each (queue.h has its rules), and a thread that starts with the first task that needs one.
 #pragma once
 
-#include <condition_variable>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
 #include "acl/acl_rt.h"
+#include "base/lock.h"
 #include "base/registry.h"
 #include "base/status.h"
+#include "runtime/queue.h"
 
 namespace gradus {
-
-class Stream;
-
-// A piece of queued work. It owns all it needs: tensors may be destroyed and memory freed as soon as it is queued.
-class Task {
-  public:
-    virtual ~Task() = default;
-    // Runs in stream order, on the stream's thread or, if small, on the caller's. Returns 0 or the stream's new error.
-    virtual int run(Stream& stream) noexcept = 0;
-    // Called instead of run() when the stream drops its queue (forced destruction, a fork, failure mode stop).
-    virtual void abandon() noexcept {}
-    // Small enough that waking the stream's thread would cost more than the work.
-    bool small = false;
-    // Runs the program's own code, which may wait for anything: no copy, exit or forced destruction waits for it.
-    bool calls_user = false;
-
-  private:
-    friend class Stream;
-    std::unique_ptr<Task> next_;
-    uint64_t ticket_ = 0;  // ascending in the process
-};
 
 class Stream : public std::enable_shared_from_this<Stream> {
   public:
@@ -42,61 +23,44 @@ class Stream : public std::enable_shared_from_this<Stream> {
     int device() const { return device_; }
     void* context() const { return context_; }  // handle: the context may be gone
 
-    // Queues, or runs at once where the task is small and the stream idle. 0, or an error when the stream is closed.
-    // In failure mode stop, what is submitted between a failure and its reading is dropped.
-    Status submit(std::unique_ptr<Task> task);
+    // Queues, or runs at once where the task is small and the stream idle; a task that is refused is abandoned. 107017
+    // when the stream is closed. In mode stop, what is submitted between a failure and its reading is dropped.
+    Status submit(std::unique_ptr<Task> task, std::unique_ptr<Task> second = nullptr);
 
     // timeout_ms −1: for ever. Returns the stream's asynchronous error and forgets it, or 507046 on expiry, or 107000
     // when called from one of the stream's own tasks.
     int synchronize(int32_t timeout_ms);
-    bool wait(int32_t timeout_ms);  // the same without reading the error; false: expired
+    void wait();  // the same for ever, without reading the error
     bool idle() const;
     int error() const;
     void set_stop_on_failure(bool stop);
     bool running_here() const;                      // the calling thread is inside a task of this stream
     static bool running_here(const void* context);  // or of any stream of this context
 
-    // For tasks that wait inside run(): blocks until `ready` holds (checked under the process lock, woken by wake()),
-    // returns false when the stream is being forced down. While waiting the stream counts as stuck: synchronous copies
-    // do not wait for it.
-    bool wait_until(bool (*ready)(void*), void* argument);
-    static void wake_all_waiters();
-
     void close(bool force);  // waits for the queue, or drops it; afterwards submit() refuses
 
   private:
+    friend void announce() noexcept;
+    friend bool run_without_thread(Lock& lock);
     friend void wait_for_device(int device);
     friend void finish_at_exit() noexcept;
     friend void repair_streams() noexcept;
-    static void discard(std::unique_ptr<Task> list) noexcept;
 
-    // Those below need the process lock, or nobody else to be there.
-    void append(std::unique_ptr<Task> task);
-    std::unique_ptr<Task> pop();
-    std::unique_ptr<Task> take_queue();
-    std::unique_ptr<Task> finish(int code);
-    uint64_t oldest() const;
-    bool stuck() const;
-
-    void run_next(Lock& lock);
+    // With the lock, which is given up while something runs.
+    void run_front(Lock& lock);
     bool wait(Lock& lock, int32_t timeout_ms);
+    void wake_thread() noexcept;
+    bool stalled() const;
 
-    int run_here(Task& task) noexcept;
-    bool start_thread();
-    void serve(bool until_closed);
+    bool start_own_thread() noexcept;
+    void serve();
 
     const int device_;
     void* const context_;
 
-    std::unique_ptr<Task> head_;
-    Task* tail_ = nullptr;
-    Task* running_ = nullptr;  // owned by the thread that runs it
-    uint64_t newest_ = 0;      // ticket of the last task submitted
-    bool thread_started_ = false, closed_ = false, forced_ = false, stop_on_failure_ = false;
-    int error_ = 0;
-    bool (*ready_)(void*) = nullptr;  // what the running task waits for
-    void* ready_argument_ = nullptr;
-    std::condition_variable work_, done_;
+    TaskQueue queue_;
+    bool has_thread_ = false, closed_ = false;
+    std::condition_variable work_;                  // for the stream's own thread: the front is ready, or it is closed
     Stream *previous_ = nullptr, *next_ = nullptr;  // all streams of the process, those without a handle included
 };
 
@@ -105,11 +69,33 @@ using Streams = Registry<Stream, HandleKind::stream>;
 // NULL is the default stream of the thread's current context. Errors: no context 107002, not alive 107017.
 Result<std::shared_ptr<Stream>> find_stream(aclrtStream handle);
 
-// All work queued on the streams of a device, except what is stuck behind an event nobody recorded or the program's own
-// callback, and (when called from a task) the calling stream itself.
+// All work that is queued on the streams of a device, the program's host functions included. Not waited for: what needs
+// the program to go on (an event that nobody was asked to record, a callback that a subscribed thread has to run) and
+// what is behind it. A task that calls this does not wait for its own stream, nor for other host functions, which may
+// be doing the same.
 void wait_for_device(int device);
 
-// Blocks the calling thread until `ready` holds: checked under the process lock, woken by Stream::wake_all_waiters().
-bool wait_on_host(bool (*ready)(void*), void* argument, int32_t timeout_ms);  // false: expired
+// Whatever a waiting thread may wait for has changed. With the lock.
+void announce() noexcept;
+std::condition_variable& announced() noexcept;
+
+// Runs one task of a stream that could not get a thread of its own; false when there is none that is ready.
+bool run_without_thread(Lock& lock);
+
+// Blocks until `ready` holds, which is looked at with the lock, after every announcement; timeout_ms −1: for ever.
+// False: expired.
+template <typename Ready>
+bool wait_until(Lock& lock, int32_t timeout_ms, const Ready& ready) {
+    if (ready()) return true;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms < 0 ? 0 : timeout_ms);
+    for (;;) {
+        if (ready()) return true;
+        if (run_without_thread(lock)) continue;
+        if (timeout_ms < 0)
+            announced().wait(lock);
+        else if (announced().wait_until(lock, end) == std::cv_status::timeout)
+            return ready();
+    }
+}
 
 }  // namespace gradus

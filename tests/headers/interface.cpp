@@ -1,6 +1,7 @@
 // The interface as C++ sees it, from C++11 on. Compiling is the test.
 #include "everything.h"
 
+#include <cstddef>
 #include <memory>
 #include <type_traits>
 
@@ -12,6 +13,10 @@
 #define CONSTANT(name, number)                                                       \
     static_assert(std::is_same<decltype(name), const int>::value, "type of " #name); \
     static_assert((name) == (number), #name " is not " #number);
+#define FIELD(record, name, same, at)                                                                         \
+    static_assert(std::is_same<std::decay<decltype(record::name)>::type, same>::value, #name " of " #record); \
+    static_assert(offsetof(record, name) == (at), #name " of " #record);
+#define SIZE(type, bytes) static_assert(sizeof(type) == (bytes), "size of " #type);
 #include "numbers.h"
 
 // decltype refuses an overloaded name, and the second declaration one that is not extern "C".

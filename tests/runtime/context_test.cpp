@@ -168,6 +168,38 @@ TEST(SysParams, OfContextAndProcess) {
     EXPECT_EQ(aclrtResetDevice(0), 0);
 }
 
+// A stream that is made while its device is reset either goes with it or is not made: none stays that nobody can
+// destroy.
+TEST(Devices, StreamsMadeDuringAReset) {
+    std::atomic<bool> stop = false;
+    std::thread resets([&] {
+        while (!stop) {
+            aclrtSetDevice(0);
+            aclrtResetDeviceForce(0);
+        }
+    });
+    int orphans = 0;
+    for (int i = 0; i < 20000; ++i) {
+        aclrtStream made = nullptr;
+        aclrtStreamStatus status;
+        aclrtSetDevice(0);
+        const int code = aclrtCreateStream(&made);
+        ASSERT_TRUE(code == 0 || code == 107002) << take_message();
+        aclrtSynchronizeStream(nullptr);  // a default stream too
+        aclrtContext context = nullptr;
+        if (code != 0 || aclrtGetCurrentContext(&context) == 0 || aclrtStreamQuery(made, &status) != 0) continue;
+        // its context is gone: it may live for as long as the reset takes
+        for (int k = 0; k < 1000 && aclrtStreamQuery(made, &status) == 0; ++k) std::this_thread::yield();
+        aclrtSetDevice(0);
+        orphans += aclrtStreamQuery(made, &status) == 0 && aclrtDestroyStream(made) == 107003;
+    }
+    stop = true;
+    resets.join();
+    aclrtResetDeviceForce(0);
+    take_message();
+    EXPECT_EQ(orphans, 0);
+}
+
 TEST(Devices, ThreadsSetAndResetAtOnce) {
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t)

@@ -194,6 +194,128 @@ TEST_F(Events, DestroyedWhileWorkWaits) {
     EXPECT_EQ(aclrtSynchronizeStream(other), 0);
 }
 
+// A wait belongs to the record that was the newest when it was asked for, whatever is recorded later.
+TEST_F(Events, WaitBelongsToOneRecord) {
+    aclrtStream waiting = nullptr;
+    ASSERT_EQ(aclrtCreateStream(&waiting), 0);
+    for (aclrtEvent event : {plain, flagged, extended}) {
+        std::atomic<int> ran = 0;
+        Gate gate;
+        ASSERT_EQ(gate.hold(stream), 0);
+        ASSERT_EQ(aclrtRecordEvent(event, stream), 0);
+        ASSERT_EQ(aclrtStreamWaitEvent(waiting, event), 0);
+        ASSERT_EQ(aclrtLaunchHostFunc(waiting, count_up, &ran), 0);
+        ASSERT_EQ(aclrtRecordEvent(event, other), 0);  // reached at once
+        EXPECT_EQ(aclrtSynchronizeEvent(event), 0);
+        EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(waiting, 20), 507046);
+        EXPECT_EQ(ran, 0);
+        gate.open();
+        EXPECT_EQ(aclrtSynchronizeStream(waiting), 0);
+        EXPECT_EQ(ran, 1);
+    }
+    // and the host's wait too
+    Gate gate;
+    ASSERT_EQ(gate.hold(stream), 0);
+    ASSERT_EQ(aclrtRecordEvent(plain, stream), 0);
+    std::atomic<bool> back = false;
+    WaitingThread host([&] {
+        EXPECT_EQ(aclrtSynchronizeEvent(plain), 0);
+        back = true;
+    });
+    ASSERT_EQ(aclrtRecordEvent(plain, other), 0);
+    EXPECT_EQ(aclrtSynchronizeEvent(plain), 0);
+    EXPECT_FALSE(back);
+    gate.open();
+    host.join();
+    EXPECT_EQ(aclrtDestroyStream(waiting), 0);
+}
+
+// Two waits before the first record both wait for it, and only for it.
+TEST_F(Events, FlaggedWaitsShareTheNextRecord) {
+    std::atomic<int> ran = 0;
+    aclrtStream waiting = nullptr;
+    ASSERT_EQ(aclrtCreateStream(&waiting), 0);
+    for (aclrtStream s : {other, waiting}) {
+        ASSERT_EQ(aclrtStreamWaitEvent(s, flagged), 0);
+        ASSERT_EQ(aclrtLaunchHostFunc(s, count_up, &ran), 0);
+    }
+    Gate gate;
+    ASSERT_EQ(gate.hold(stream), 0);
+    ASSERT_EQ(aclrtRecordEvent(flagged, stream), 0);
+    EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(other, 20), 507046);
+    EXPECT_EQ(aclrtSynchronizeStreamWithTimeout(waiting, 20), 507046);
+    EXPECT_EQ(ran, 0);
+    gate.open();
+    EXPECT_EQ(aclrtSynchronizeStream(other), 0);
+    EXPECT_EQ(aclrtSynchronizeStream(waiting), 0);
+    EXPECT_EQ(ran, 2);
+    EXPECT_EQ(aclrtDestroyStream(waiting), 0);
+}
+
+TEST_F(Events, ResetActsInTheOrderOfItsStream) {
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    uint64_t us = 0;
+    ASSERT_EQ(aclrtRecordEvent(plain, other), 0);
+    Gate gate;
+    ASSERT_EQ(gate.hold(stream), 0);
+    ASSERT_EQ(aclrtResetEvent(plain, stream), 0);
+    EXPECT_EQ(aclrtQueryEventStatus(plain, &status), 0);
+    EXPECT_EQ(status, ACL_EVENT_RECORDED_STATUS_COMPLETE);
+    EXPECT_EQ(aclrtStreamWaitEvent(other, plain), 0);
+    gate.open();
+    ASSERT_EQ(aclrtSynchronizeStream(stream), 0);
+    EXPECT_EQ(aclrtQueryEventStatus(plain, &status), 0);
+    EXPECT_EQ(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
+    EXPECT_EQ(aclrtStreamWaitEvent(other, plain), 107000);
+    EXPECT_EQ(aclrtEventGetTimestamp(plain, &us), 507000);
+    // a record behind the reset counts
+    Gate again;
+    ASSERT_EQ(aclrtRecordEvent(plain, other), 0);
+    ASSERT_EQ(again.hold(stream), 0);
+    ASSERT_EQ(aclrtResetEvent(plain, stream), 0);
+    ASSERT_EQ(aclrtRecordEvent(plain, stream), 0);
+    again.open();
+    ASSERT_EQ(aclrtSynchronizeStream(stream), 0);
+    EXPECT_EQ(aclrtQueryEventStatus(plain, &status), 0);
+    EXPECT_EQ(status, ACL_EVENT_RECORDED_STATUS_COMPLETE);
+}
+
+TEST_F(Events, TimeIsThatOfTheNewestRecord) {
+    uint64_t first = 0, second = 0;
+    float ms = -1;
+    ASSERT_EQ(aclrtRecordEvent(plain, stream), 0);
+    ASSERT_EQ(aclrtEventGetTimestamp(plain, &first), 0);
+    ASSERT_EQ(aclrtRecordEvent(extended, stream), 0);
+    {
+        Gate gate;
+        ASSERT_EQ(gate.hold(stream), 0);
+        ASSERT_EQ(aclrtRecordEvent(plain, stream), 0);
+        EXPECT_EQ(aclrtEventGetTimestamp(plain, &second), 107006);  // not the first one's
+        EXPECT_EQ(aclrtEventElapsedTime(&ms, extended, plain), 107006);
+        const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
+        while (std::chrono::steady_clock::now() < later) {
+        }
+    }
+    ASSERT_EQ(aclrtSynchronizeEvent(plain), 0);
+    ASSERT_EQ(aclrtEventGetTimestamp(plain, &second), 0);
+    EXPECT_GE(second, first + 2000);
+    ASSERT_EQ(aclrtEventElapsedTime(&ms, extended, plain), 0);
+    EXPECT_GE(ms, 2);
+}
+
+// Work that is dropped with its stream lets go who waits for its record.
+TEST_F(Events, RecordOnAStreamThatIsDestroyed) {
+    Gate gate;
+    ASSERT_EQ(gate.hold(stream), 0);
+    gate.wait_until_reached();
+    ASSERT_EQ(aclrtRecordEvent(plain, stream), 0);
+    ASSERT_EQ(aclrtStreamWaitEvent(other, plain), 0);
+    EXPECT_EQ(aclrtDestroyStreamForce(stream), 0);
+    stream = nullptr;
+    EXPECT_EQ(aclrtSynchronizeStream(other), 0);
+    EXPECT_EQ(aclrtSynchronizeEvent(plain), 0);
+}
+
 TEST_F(Events, ThreadsRecordAndWait) {
     std::thread recorder([&] {
         for (int i = 0; i < 2000; ++i) ASSERT_EQ(aclrtRecordEvent(extended, stream), 0);

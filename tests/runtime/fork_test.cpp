@@ -7,6 +7,8 @@
 #include <functional>
 #include <thread>
 
+#include "aclnnop/aclnn_swi_glu.h"
+#include "gradus/gradus.h"
 #include "testing/runtime.h"
 
 namespace gradus::testing {
@@ -193,6 +195,50 @@ TEST_F(Fork, ChildOfAChildAndExit) {
     EXPECT_EQ(in_child([&] { return in_child([&] { return use_everything(stream); }); }), 0);
     gate.open();
     EXPECT_EQ(run_helper("fork_exit"), 7);
+}
+
+// daemon(), multiprocessing, servers that fork before they work: the child has all its threads. Once the parent has
+// worker threads, a child computes in the one it has.
+TEST(ForkAndThreads, ChildrenBeforeAndAfterTheFirstThread) {
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "the thread sanitizer has a thread of its own";
+#endif
+    ASSERT_EQ(run_helper("fork_threads"), 7);
+}
+
+// A thread works through the library while another forks: what it was inside of is not lost to the child.
+TEST_F(Fork, WhileAnotherThreadCalls) {
+    std::atomic<bool> stop = false;
+    const int64_t dims[2] = {4, 8}, half[2] = {4, 4};
+    std::thread busy([&] {
+        aclTensor* x = aclCreateTensor(dims, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 2, nullptr);
+        aclTensor* y = aclCreateTensor(half, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, half, 2, nullptr);
+        while (!stop) {
+            uint64_t size = 0;
+            aclOpExecutor* executor = nullptr;
+            EXPECT_EQ(aclrtSetDevice(0), 0);
+            EXPECT_EQ(aclnnSwiGluGetWorkspaceSize(x, -1, y, &size, &executor), 0);
+            EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+            EXPECT_EQ(aclrtResetDevice(0), 0);
+            EXPECT_NE(gradusCatalogue(), nullptr);
+        }
+        EXPECT_EQ(aclDestroyTensor(x) + aclDestroyTensor(y), 0);
+    });
+    for (int i = 0; i < 100; ++i)
+        ASSERT_EQ(in_child([&] {
+                      aclTensor* x = aclCreateTensor(dims, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 2, nullptr);
+                      aclTensor* y = aclCreateTensor(half, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, half, 2, nullptr);
+                      uint64_t size = 0;
+                      aclOpExecutor* executor = nullptr;
+                      EXPECT_IN_CHILD(aclrtSetDevice(1) == 0);
+                      EXPECT_IN_CHILD(aclnnSwiGluGetWorkspaceSize(x, -1, y, &size, &executor) == 0);
+                      EXPECT_IN_CHILD(gradusCatalogue() != nullptr);
+                      return 0;
+                  }),
+                  0)
+            << "child " << i;
+    stop = true;
+    busy.join();
 }
 
 }  // namespace

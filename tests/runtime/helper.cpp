@@ -1,5 +1,8 @@
 // Small programs that the tests run as processes of their own. The exit code is the answer.
+#include <dirent.h>
+#include <dlfcn.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +14,7 @@
 #include <thread>
 
 #include "acl/acl.h"
+#include "gradus/gradus.h"
 
 namespace {
 
@@ -42,6 +46,34 @@ struct CleansUpLate {
     }
 } cleans_up_late;
 
+// The program's own memory, which it takes away at the very end.
+void* lent = nullptr;
+void take_back() { munmap(lent, kBytes); }
+
+int exit_unmaps() {
+    lent = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    std::atexit(take_back);  // before the library's own handler, and so called after it
+    void *from = memory(), *same = nullptr;
+    if (aclrtHostRegister(lent, kBytes, ACL_HOST_REGISTER_MAPPED, &same) != 0 || same != lent) return 3;
+    for (int i = 0; i < 50; ++i)
+        if (aclrtMemcpyAsync(lent, kBytes, from, kBytes, ACL_MEMCPY_DEVICE_TO_HOST, stream) != 0) return 4;
+    aclrtStreamStatus status = ACL_STREAM_STATUS_COMPLETE;
+    return aclrtStreamQuery(stream, &status) == 0 && status == ACL_STREAM_STATUS_NOT_READY ? 7 : 5;
+}
+
+// Destroyed after main's thread-local objects.
+struct FailsLate {
+    bool active = false;
+    ~FailsLate() {
+        if (!active) return;
+        const bool refused = aclFinalize() == 0 && aclFinalize() == 100037 && aclrtResetDevice(6) == 507007;
+        const char* const text = aclGetRecentErrMsg();
+        const bool told = text != nullptr && std::strstr(text, "aclrtResetDevice: deviceId") == text &&
+                          std::strstr(text, "aclrtFree: pointer") != nullptr;
+        std::_Exit(refused && told ? 7 : 3);
+    }
+} fails_late;
+
 int fork_and_exit() {
     queue_copies();
     const pid_t child = fork();
@@ -68,6 +100,50 @@ int copies_do_not_wait() {
     return 0;
 }
 
+int count_threads() {
+    int count = 0;
+    DIR* const folder = opendir("/proc/self/task");
+    while (const dirent* entry = readdir(folder)) count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+// The threads that a large fill takes.
+int threads_of_a_fill() {
+    void* d = nullptr;
+    if (gradusSetOption("num_threads", "3") != 0 || aclrtSetDevice(0) != 0) return -1;
+    if (aclrtMalloc(&d, kBytes, ACL_MEM_MALLOC_HUGE_FIRST) != 0 || aclrtMemset(d, kBytes, 1, kBytes) != 0) return -1;
+    return static_cast<char*>(d)[kBytes - 1] == 1 ? count_threads() : -1;
+}
+
+// What f answers in a child.
+int in_child(int (*f)()) {
+    const pid_t child = fork();
+    if (child == 0) std::_Exit(f());
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// In a process in which the library has done nothing yet.
+int fork_threads() {
+    if (in_child(threads_of_a_fill) != 3) return 1;  // all that was asked for
+    if (threads_of_a_fill() != 3) return 2;
+    return in_child(threads_of_a_fill) == 1 ? 7 : 3;
+}
+
+// 0: the library refuses to share the process with another of CANN's names, and says with which.
+int foreign() {
+    void* const library = dlopen(std::getenv("GRADUS_FOREIGN"), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr || aclInit(nullptr) != 500000) return 1;
+    const char* const text = aclGetRecentErrMsg();
+    if (text == nullptr || std::strstr(text, std::getenv("GRADUS_FOREIGN")) == nullptr) return 2;
+    aclrtContext context = nullptr;
+    if (aclrtSetDevice(0) != 500000 || aclrtCreateContext(&context, 0) != 500000) return 3;
+    dlclose(library);
+    return aclInit(nullptr) == 0 && aclrtSetDevice(0) == 0 ? 0 : 4;
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -77,6 +153,8 @@ int main(int, char** argv) {
         uint32_t count = 0;
         return aclrtGetDeviceCount(&count) == 0 ? static_cast<int>(count) : 99;
     }
+    if (mode == "foreign") return foreign();
+    if (mode == "fork_threads") return fork_threads();
     if (mode == "soc_name") return std::strcmp(aclrtGetSocName(), std::getenv("GRADUS_SOC_NAME"));
     if (mode == "init") {
         const int code = aclInit(nullptr);
@@ -88,6 +166,11 @@ int main(int, char** argv) {
     if (mode == "copies_wait") return copy_waits() ? 0 : 1;
     if (mode == "copies_do_not_wait") return copies_do_not_wait();
     if (mode == "fork_exit") return fork_and_exit();
+    if (mode == "exit_unmaps") return exit_unmaps();
+    if (mode == "exit_late_failure") {
+        fails_late.active = true;
+        aclrtFree(&fails_late);  // a message that nobody reads until then
+    }
     if (mode == "exit_queued") queue_copies();
     if (mode == "exit_callback") {
         aclrtLaunchHostFunc(stream, sleep_long, nullptr);

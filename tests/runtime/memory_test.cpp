@@ -105,7 +105,7 @@ TEST_F(Memory, FreeKnowsItsOwn) {
     EXPECT_EQ(aclrtFree(host), 107000);
     expect_message("aclrtFree", "aclrtFreeHost");
     EXPECT_EQ(aclrtFreeHost(device), 107000);
-    expect_message("aclrtFreeHost", "aclrtFree frees it");
+    expect_message("aclrtFreeHost", "aclrtFree");
     EXPECT_EQ(aclrtFree(device), 0);
     EXPECT_EQ(aclrtFree(device), 107000);
     EXPECT_EQ(aclrtFreeHost(host), 0);
@@ -273,21 +273,154 @@ TEST_F(Memory, SynchronousCopyWaitsForQueuedWork) {
     EXPECT_EQ(aclrtFree(b), 0);
 }
 
-TEST_F(Memory, SynchronousCopyDoesNotWaitForWhatMayNeverEnd) {
+// Whether the host function has begun or not: the copy reads what is behind it.
+TEST_F(Memory, SynchronousCopyWaitsForHostFunctions) {
+    auto* d = static_cast<char*>(device_memory(64));
+    for (const bool begun : {false, true}) {
+        Gate first, gate;
+        ASSERT_EQ(aclrtMemset(d, 64, 0, 64), 0);
+        ASSERT_EQ(first.hold(stream), 0);  // keeps the other from beginning
+        ASSERT_EQ(gate.hold(stream), 0);
+        ASSERT_EQ(aclrtMemsetAsync(d, 64, 7, 64, stream), 0);
+        if (begun) {
+            first.open();
+            gate.wait_until_reached();
+        }
+        char host = 0;
+        WaitingThread copy([&] {
+            EXPECT_EQ(aclrtSetDevice(0), 0);
+            EXPECT_EQ(aclrtMemcpy(&host, 1, d, 1, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+            EXPECT_EQ(aclrtResetDevice(0), 0);
+        });
+        EXPECT_EQ(host, 0) << "begun: " << begun;
+        first.open();
+        gate.open();
+        copy.join();
+        EXPECT_EQ(host, 7) << "begun: " << begun;
+    }
+    EXPECT_EQ(aclrtFree(d), 0);
+}
+
+// Two host functions that copy must not wait for each other.
+TEST_F(Memory, HostFunctionsThatCopyDoNotWaitForEachOther) {
+    struct Copying {
+        aclrtContext context;
+        char* device;
+        std::atomic<int>* there;
+        int code = -1;
+        static void run(void* argument) {
+            auto& copying = *static_cast<Copying*>(argument);
+            ++*copying.there;
+            while (*copying.there < 2) std::this_thread::yield();
+            char host = 3;
+            copying.code = aclrtSetCurrentContext(copying.context);
+            if (copying.code == 0) copying.code = aclrtMemcpy(copying.device, 1, &host, 1, ACL_MEMCPY_HOST_TO_DEVICE);
+        }
+    };
+    aclrtStream other = nullptr;
+    ASSERT_EQ(aclrtCreateStream(&other), 0);
+    aclrtContext context = nullptr;
+    ASSERT_EQ(aclrtGetCurrentContext(&context), 0);
+    auto* d = static_cast<char*>(device_memory(64));
+    std::atomic<int> there = 0;
+    Copying a{context, d, &there}, b{context, d + 1, &there};
+    ASSERT_EQ(aclrtLaunchHostFunc(stream, Copying::run, &a), 0);
+    ASSERT_EQ(aclrtLaunchHostFunc(other, Copying::run, &b), 0);
+    EXPECT_EQ(aclrtSynchronizeDevice(), 0);
+    EXPECT_EQ(a.code, 0);
+    EXPECT_EQ(b.code, 0);
+    EXPECT_EQ(d[0] + d[1], 6);
+    EXPECT_EQ(aclrtDestroyStream(other), 0);
+    EXPECT_EQ(aclrtFree(d), 0);
+}
+
+// What needs the program to go on is not waited for, on whatever stream it is, nor what is behind it; what will be
+// recorded is, even by a stream of another device.
+TEST_F(Memory, SynchronousCopyDoesNotWaitForTheProgram) {
     auto* d = static_cast<char*>(device_memory(64));
     char host = 1;
-    Gate gate;
-    ASSERT_EQ(gate.hold(stream), 0);
-    gate.wait_until_reached();
+    aclrtEvent awaited = nullptr, behind = nullptr, circle = nullptr;
+    aclrtStream other = nullptr;
+    ASSERT_EQ(aclrtCreateStream(&other), 0);
+    ASSERT_EQ(aclrtCreateEventWithFlag(&awaited, ACL_EVENT_SYNC), 0);
+    ASSERT_EQ(aclrtCreateEvent(&behind), 0);
+    ASSERT_EQ(aclrtCreateEventWithFlag(&circle, ACL_EVENT_SYNC), 0);
+    ASSERT_EQ(aclrtStreamWaitEvent(stream, awaited), 0);
+    ASSERT_EQ(aclrtRecordEvent(behind, stream), 0);
+    ASSERT_EQ(aclrtStreamWaitEvent(other, behind), 0);
     EXPECT_EQ(aclrtMemcpy(d, 1, &host, 1, ACL_MEMCPY_HOST_TO_DEVICE), 0);
-    gate.open();
-    ASSERT_EQ(aclrtSynchronizeStream(stream), 0);
-    aclrtEvent event = nullptr;
-    ASSERT_EQ(aclrtCreateEventWithFlag(&event, ACL_EVENT_SYNC), 0);
-    ASSERT_EQ(aclrtStreamWaitEvent(stream, event), 0);
-    EXPECT_EQ(aclrtMemcpy(d, 1, &host, 1, ACL_MEMCPY_HOST_TO_DEVICE), 0);
-    ASSERT_EQ(aclrtRecordEvent(event, nullptr), 0);
+    EXPECT_EQ(d[0], 1);
+    ASSERT_EQ(aclrtRecordEvent(awaited, nullptr), 0);
+    EXPECT_EQ(aclrtSynchronizeDevice(), 0);
+    // a circle of waits: nothing that is queued will end it
+    ASSERT_EQ(aclrtStreamWaitEvent(stream, circle), 0);
+    ASSERT_EQ(aclrtRecordEvent(behind, stream), 0);
+    ASSERT_EQ(aclrtStreamWaitEvent(other, behind), 0);
+    ASSERT_EQ(aclrtRecordEvent(circle, other), 0);
+    EXPECT_EQ(aclrtMemcpy(d + 1, 1, &host, 1, ACL_MEMCPY_HOST_TO_DEVICE), 0);
+    EXPECT_EQ(d[1], 1);
+    EXPECT_EQ(aclrtDestroyStreamForce(other), 0);
     EXPECT_EQ(aclrtSynchronizeStream(stream), 0);
+    for (aclrtEvent event : {awaited, behind, circle}) EXPECT_EQ(aclrtDestroyEvent(event), 0);
+    EXPECT_EQ(aclrtFree(d), 0);
+}
+
+// The memory's own device counts, not only the current one.
+TEST_F(Memory, SynchronousCopyWaitsForTheDeviceOfTheMemory) {
+    aclrtContext here = nullptr;
+    ASSERT_EQ(aclrtGetCurrentContext(&here), 0);
+    ASSERT_EQ(aclrtSetDevice(1), 0);
+    aclrtStream far = nullptr;
+    ASSERT_EQ(aclrtCreateStream(&far), 0);
+    auto* d = static_cast<char*>(device_memory(64));
+    Gate gate;
+    ASSERT_EQ(gate.hold(far), 0);
+    ASSERT_EQ(aclrtMemsetAsync(d, 64, 7, 64, far), 0);
+    ASSERT_EQ(aclrtSetCurrentContext(here), 0);
+    char from = 0, to = 1;
+    WaitingThread read([&] {
+        EXPECT_EQ(aclrtSetCurrentContext(here), 0);
+        EXPECT_EQ(aclrtMemcpy(&from, 1, d, 1, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+    });
+    WaitingThread write([&] {
+        EXPECT_EQ(aclrtSetCurrentContext(here), 0);
+        EXPECT_EQ(aclrtMemcpy(d + 1, 1, &to, 1, ACL_MEMCPY_HOST_TO_DEVICE), 0);
+    });
+    EXPECT_EQ(from, 0);
+    gate.open();
+    read.join();
+    write.join();
+    EXPECT_EQ(from, 7);
+    EXPECT_EQ(d[1], 1);
+    EXPECT_EQ(aclrtResetDevice(1), 0);
+    EXPECT_EQ(aclrtFree(d), 0);
+}
+
+TEST_F(Memory, SynchronousCopyWaitsForWhatAnotherDeviceWillRecord) {
+    auto* d = static_cast<char*>(device_memory(64));
+    aclrtContext here = nullptr;
+    ASSERT_EQ(aclrtGetCurrentContext(&here), 0);
+    ASSERT_EQ(aclrtSetDevice(1), 0);
+    aclrtStream far = nullptr;
+    aclrtEvent event = nullptr;
+    ASSERT_EQ(aclrtCreateStream(&far), 0);
+    ASSERT_EQ(aclrtCreateEvent(&event), 0);
+    Gate gate;
+    ASSERT_EQ(gate.hold(far), 0);
+    ASSERT_EQ(aclrtRecordEvent(event, far), 0);
+    ASSERT_EQ(aclrtSetCurrentContext(here), 0);
+    ASSERT_EQ(aclrtStreamWaitEvent(stream, event), 0);
+    ASSERT_EQ(aclrtMemsetAsync(d, 64, 7, 64, stream), 0);
+    char host = 0;
+    WaitingThread copy([&] {
+        EXPECT_EQ(aclrtSetCurrentContext(here), 0);
+        EXPECT_EQ(aclrtMemcpy(&host, 1, d, 1, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+    });
+    EXPECT_EQ(host, 0);
+    gate.open();
+    copy.join();
+    EXPECT_EQ(host, 7);
+    EXPECT_EQ(aclrtResetDevice(1), 0);
     EXPECT_EQ(aclrtDestroyEvent(event), 0);
     EXPECT_EQ(aclrtFree(d), 0);
 }

@@ -1,0 +1,58 @@
+#include "runtime/queue.h"
+
+#include <utility>
+
+namespace gradus {
+namespace {
+
+constinit uint64_t tickets = 0;
+
+}  // namespace
+
+void TaskQueue::push(std::unique_ptr<Task> task) noexcept {
+    newest_ = task->ticket_ = ++tickets;
+    Task* const last = task.get();
+    (head_ ? tail_->next_ : head_) = std::move(task);
+    tail_ = last;
+}
+
+void TaskQueue::push(std::unique_ptr<Task> task, std::unique_ptr<Task> second) noexcept {
+    push(std::move(task));
+    if (second) push(std::move(second));
+}
+
+std::unique_ptr<Task> TaskQueue::begin() noexcept {
+    std::unique_ptr<Task> task = std::move(head_);
+    head_ = std::move(task->next_);
+    running_ = task.get();
+    return task;
+}
+
+std::unique_ptr<Task> TaskQueue::finish(int code) noexcept {
+    running_ = nullptr;
+    if (code == 0) return nullptr;
+    if (error_ == 0) error_ = code;
+    return stop_on_failure_ ? drop() : nullptr;
+}
+
+std::unique_ptr<Task> TaskQueue::drop() noexcept { return std::move(head_); }
+
+Task* TaskQueue::lose_running() noexcept { return std::exchange(running_, nullptr); }
+
+void TaskQueue::discard(std::unique_ptr<Task> list) noexcept {
+    while (list) {  // one by one: a long chain of destructors would overflow the stack
+        list->abandon();
+        list = std::move(list->next_);
+    }
+}
+
+uint64_t TaskQueue::last_ticket() noexcept { return tickets; }
+
+bool TaskQueue::finished(uint64_t ticket) const noexcept {
+    if (running_ != nullptr) return running_->ticket_ > ticket;
+    return !head_ || head_->ticket_ > ticket;
+}
+
+int TaskQueue::take_error() noexcept { return std::exchange(error_, 0); }
+
+}  // namespace gradus
