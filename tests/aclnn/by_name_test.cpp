@@ -142,6 +142,9 @@ TEST(Catalogue, SaysHowToMakeEverythingUp) {
     };
     for (const char* key : {"\"sweep\": [\"", "\"bench\": [{\"", "\"tiny\": \"", "\"limit\": {\"", "\"targets\": {\""})
         EXPECT_EQ(count(key), count("\"family\": ")) << key;
+    const std::string scale = "\"scale\": ";  // of a target: where it is not all that is wanted
+    for (size_t at = text.find(scale); at != std::string::npos; at = text.find(scale, at + 1))
+        EXPECT_LT(std::stod(text.substr(at + scale.size())), 1);
 }
 
 TEST(Options, NamesAndValues) {
@@ -173,6 +176,18 @@ TEST(Options, NamesAndValues) {
     EXPECT_STREQ(gradusGetOption("limits"), "on") << "a refused value changes nothing";
     const Option soc("soc_name", "Ascend310P3");
     EXPECT_STREQ(aclrtGetSocName(), "Ascend310P3");
+}
+
+TEST(Options, ProductsByTheirNames) {
+    Call call("SwiGlu");
+    call.in("x", Array(ACL_FLOAT, {3, 8})).out("out", ACL_FLOAT, {3, 4});
+    const std::pair<const char*, int> rows[] = {{"Ascend910B1", 0},   {"910B1", 0},       {"Ascent910B1", 361001},
+                                                {"Asc910B1", 361001}, {"d910B1", 361001}, {"Ascend910", 361001},
+                                                {"Ascend", 361001},   {"910C", 361001}};
+    for (const auto& [name, code] : rows) {
+        const Option soc("soc_name", name);
+        EXPECT_EQ(call.ask().code, code) << name;
+    }
 }
 
 TEST(Options, LogTellsAboutALaunch) {

@@ -67,12 +67,25 @@ TEST(Tensor, NullArguments) {
     EXPECT_EQ(aclDestroyTensor(tensor), 0);
 }
 
+// Where a function answers NULL, the code is the thread's last error.
+void expect_failure(int code, const std::string& message) {
+    EXPECT_EQ(aclrtGetLastError(ACL_RT_THREAD_LEVEL), code);
+    EXPECT_EQ(take_message(), message);
+}
+
 TEST(Tensor, Creation) {
     const std::vector<int64_t> many(26, 1);
+    take_message();
     EXPECT_EQ(aclCreateTensor(nullptr, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, kShape, 2, nullptr), nullptr);
-    EXPECT_EQ(aclCreateTensor(many.data(), 26, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, many.data(), 26, nullptr),
-              nullptr);
-    EXPECT_NE(take_message().find("26 dimensions, expected at most 25"), std::string::npos);
+    expect_failure(161001, "aclCreateTensor: viewDims: NULL with a count above 0");
+    EXPECT_EQ(aclCreateTensor(kShape, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, nullptr, 2, nullptr), nullptr);
+    expect_failure(161001, "aclCreateTensor: storageDims: NULL with a count above 0");
+    for (const auto& [view, storage] : {std::pair{26, 26}, {26, 25}, {25, 26}}) {
+        EXPECT_EQ(aclCreateTensor(many.data(), static_cast<uint64_t>(view), ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND,
+                                  many.data(), static_cast<uint64_t>(storage), nullptr),
+                  nullptr);
+        expect_failure(161002, "aclCreateTensor: 26 dimensions, expected at most 25");
+    }
     aclTensor* most = aclCreateTensor(many.data(), 25, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, many.data(), 25, nullptr);
     EXPECT_NE(most, nullptr);
     aclTensor* scalar = aclCreateTensor(nullptr, 0, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, nullptr, 0, nullptr);
@@ -132,7 +145,13 @@ TEST(Arrays, SizesAndNulls) {
     EXPECT_EQ(size, 3u);
     EXPECT_EQ(aclGetIntArraySize(none, &size), 0);
     EXPECT_EQ(size, 0u);
+    take_message();
     EXPECT_EQ(aclCreateIntArray(nullptr, 2), nullptr);
+    expect_failure(161001, "aclCreateIntArray: value: NULL with a size above 0");
+    EXPECT_EQ(aclCreateIntArray(reinterpret_cast<const int64_t*>(floats), INT64_MAX / 8 + 1), nullptr);
+    expect_failure(161002, "aclCreateIntArray: size: 1152921504606846976, expected at most 1152921504606846975");
+    EXPECT_EQ(aclCreateIntArray(reinterpret_cast<const int64_t*>(floats), INT64_MAX / 8), nullptr);
+    expect_failure(361001, "aclCreateIntArray: out of memory");
     EXPECT_EQ(aclGetIntArraySize(nullptr, &size), 161001);
     EXPECT_EQ(aclGetBoolArraySize(b, nullptr), 161001);
     EXPECT_EQ(aclDestroyFloatArray(f), 0);
@@ -159,8 +178,18 @@ TEST(Lists, DestroyTheirMembers) {
     EXPECT_EQ(size, 1u);
     EXPECT_EQ(aclDestroyScalarList(scalar_list), 0);
     EXPECT_EQ(aclDestroyScalar(scalars[0]), 161001);
+    take_message();
     EXPECT_EQ(aclCreateScalar(nullptr, ACL_FLOAT), nullptr);
+    expect_failure(161002, "aclCreateScalar: value: NULL");
+    EXPECT_EQ(aclCreateScalar(&value, ACL_STRING), nullptr);
+    expect_failure(161002, "aclCreateScalar: dataType: 13, expected a type with a size");
+    EXPECT_EQ(aclCreateScalar(&value, static_cast<aclDataType>(55)), nullptr);
+    expect_failure(161002, "aclCreateScalar: dataType: 55, expected a type with a size");
+    const double wide[] = {1, 2};
+    EXPECT_EQ(aclDestroyScalar(aclCreateScalar(const_cast<double*>(wide), ACL_COMPLEX128)), 0);
     EXPECT_EQ(aclDestroyScalar(nullptr), 0);
+    EXPECT_EQ(aclDestroyTensorList(nullptr), 0);
+    EXPECT_EQ(aclGetTensorListSize(nullptr, &size), 161001);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -68,6 +69,25 @@ class Cgroup : public ::testing::Test {
 
     fs::path root_;
 };
+
+// A program may have closed its standard input: files are opened in its place.
+TEST_F(Cgroup, DescriptorZero) {
+    process("0::/a\n");
+    group("a", "cpu.max", "150000 100000\n");
+    const int kept = dup(0);
+    close(0);
+    expect(2, {}, {});
+    EXPECT_EQ(dup(kept), 0) << "and closed again";
+    close(kept);
+}
+
+// A number ends with its file, whatever was read into that place before.
+TEST_F(Cgroup, NoLineBreak) {
+    process("0::/a/b\n");
+    group("a/b", "cpu.max", "200000 100000\n");
+    group("a", "cpu.max", "1 1");
+    expect(1, {}, {});
+}
 
 TEST_F(Cgroup, NothingThere) {
     expect({}, {}, {});
