@@ -108,8 +108,8 @@ check_valgrind() {
     valgrind -q --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite build/valgrind_example
 }
 check_mutants() {
-    build dev gradus swi_glu_test exp_segsum_test runtime_{init,context,event,stream,memory,fork}_test \
-        aclnn_{objects,by_name,views}_test
+    build dev
+    build tsan
     testing/mutants.py
 }
 check() {  # [part…]

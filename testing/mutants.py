@@ -2,9 +2,10 @@
 """Do the tests notice mistakes? Makes small ones in src/base, src/runtime and src/aclnn, one at a time, and runs them.
 
 Each mutant is compiled by itself, linked with the objects of an ordinary build into a libgradus.so of its own, and
-given to the test programs until one fails. A mutant that does not compile, or whose object code is that of the
-original, is no mistake and not counted. Survivors that nobody could notice are written down in mutants_accepted.txt,
-with the reason.
+given to the test programs until one fails. A lock that is not taken is looked for by ThreadSanitizer: such a mutant is
+made of its build, and given to the programs with several threads. A mutant that does not compile, or whose object code
+is that of the original, is no mistake and not counted. Survivors that nobody could notice are written down in
+mutants_accepted.txt, with the reason.
 """
 import argparse
 import concurrent.futures
@@ -34,18 +35,27 @@ TARGET_SHARE = 0.95
 
 
 class Program(typing.NamedTuple):
-    place: str  # in the build
     name: str
+    command: tuple
+    environment: tuple
     filter: str = '*'
 
+    @property
+    def path(self):
+        return pathlib.Path(self.command[0])
 
-# In the order in which they are asked: what takes long comes last.
-PROGRAMS = [Program('tests/runtime', f'runtime_{name}_test')
-            for name in ('init', 'context', 'event', 'stream', 'memory', 'fork')]
-PROGRAMS += [Program('tests/aclnn', f'aclnn_{name}_test') for name in ('objects', 'by_name', 'views')]
-PROGRAMS += [Program('testing', 'swi_glu_test', '-*.Streaming'),
-             Program('testing', 'exp_segsum_test', '-*Sizes:*ModelShapes:*.Streaming:*HugeMatrix:*SpecialValues'),
-             Program('testing', 'swi_glu_test', '*.Streaming')]
+
+class Judges(typing.NamedTuple):
+    """Which tests are asked, by their names in ctest, and which parts of the operators'."""
+    tests: str
+    parts: tuple
+
+
+PLAIN = Judges('(runtime|aclnn|base|faults)(_|$)',
+               (('ops/swi_glu', '-*.Streaming'),
+                ('ops/exp_segsum', '-*Sizes:*ModelShapes:*.Streaming:*HugeMatrix:*SpecialValues'),
+                ('ops/swi_glu', '*.Streaming')))
+THREADS = Judges('runtime_|aclnn_threads$', (('ops/swi_glu', '*.Executors'),))
 
 
 def digest(*parts):
@@ -63,15 +73,17 @@ class Build:
         self.directory, self.scratch = directory, scratch
         self.commands = {}  # source → compiler's arguments without source and output
         self.objects = {}   # source → its object, as the link line spells it
+        self.inside = {}    # test program that is linked with sources of the library → the same for it
         for entry in json.loads((directory / 'compile_commands.json').read_text()):
             words = shlex.split(entry['command'])
             output = words[words.index('-o') + 1]
+            source = os.path.relpath(entry['file'], ROOT)
             if 'gradus_objects.dir' in output:
-                source = str(pathlib.Path(entry['file']).relative_to(ROOT))
                 self.objects[source] = output
                 self.commands[source] = self.without_ballast(words, output, entry['file'])
-        line = next(l for l in reversed(self.ninja('commands', 'src/libgradus.so').splitlines()) if ' -shared ' in l)
-        self.link_words = [w for w in shlex.split(line) if w not in (':', '&&', '-g')]
+            elif source.startswith('src/') and output.startswith('tests/'):
+                program = output.replace('CMakeFiles/', '').split('.dir/')[0]
+                self.inside.setdefault(program, {})[source] = output
         self.includers = self.read_includers()
         self.library = digest((directory / 'src/libgradus.so').read_bytes())
         headers = sorted((ROOT / 'src').rglob('*.h'))
@@ -123,28 +135,56 @@ class Build:
                 fresh.rename(kept)
         return kept.read_bytes()
 
-    def link(self, replaced, output):
+    def link(self, product, objects, replaced, output):
         """Whether it links with these objects for those of the build. They come first: of an inline function that
         several objects hold, the first is taken."""
-        gone = {self.objects[source] for source in replaced}
-        words = [w for w in self.link_words if w not in gone]
+        line = next(l for l in reversed(self.ninja('commands', product).splitlines()) if f' -o {product}' in l)
+        gone = {objects[source] for source in replaced}
+        words = shlex.split(line)
+        words = [w for w in words[words.index('&&') + 1:words.index('&&', 2)] if w not in gone and w != '-g']
         at = words.index('-o')
         words[at + 1] = str(output)
         words[at + 2:at + 2] = [str(o) for o in replaced.values()]
         return subprocess.run(words, cwd=self.directory, capture_output=True).returncode == 0
 
+    def link_all(self, replaced, where):
+        """The library, and the test programs that have one of the sources inside."""
+        (where / 'lib').mkdir()
+        if not self.link('src/libgradus.so.0', self.objects, replaced, where / 'lib/libgradus.so.0'):
+            return False
+        for program, objects in self.inside.items():
+            own = {source: o for source, o in replaced.items() if source in objects}
+            if own and not self.link(program, objects, own, where / pathlib.Path(program).name):
+                return False
+        return True
+
 
 class Tests:
     """The test programs, and how long each may take."""
 
-    def __init__(self, build):
+    def __init__(self, build, judges):
         self.build = build
-        helper = (build.directory / 'tests/runtime/runtime_helper').read_bytes()
-        self.digests = {p.name: digest(self.path(p).read_bytes(), helper) for p in PROGRAMS}
+        listed = subprocess.run(['ctest', '--test-dir', build.directory, '--show-only=json-v1'], check=True,
+                                capture_output=True, text=True).stdout
+        known = {test['name']: test for test in json.loads(listed)['tests']}
+        chosen = [(name, '*') for name in known if re.match(judges.tests, name)] + list(judges.parts)
+        self.programs = [self.program(known[name], part) for name, part in chosen]
+        self.digests = {p.name: digest(p, *(f.read_bytes() for f in self.files(p))) for p in self.programs}
         self.limits = {}
 
-    def path(self, program):
-        return self.build.directory / program.place / program.name
+    @staticmethod
+    def program(test, part):
+        if not os.access(test.get('command', ['no'])[0], os.X_OK):
+            sys.exit(f'{test["name"]} is not built')
+        environment = next((p['value'] for p in test.get('properties', []) if p['name'] == 'ENVIRONMENT'), [])
+        return Program(test['name'], tuple(test['command'][:1] if part != '*' else test['command']),
+                       tuple(environment), part)
+
+    @staticmethod
+    def files(program):
+        """The program, and its helpers beside it."""
+        beside = (f for f in program.path.parent.iterdir() if f.is_file() and os.access(f, os.X_OK))
+        return [program.path] + sorted(f for f in beside if not f.name.endswith('_test'))
 
     def all(self):
         return digest(*sorted(self.digests.values()))
@@ -153,12 +193,12 @@ class Tests:
         """Runs all on the library as it is: they have to pass, and their times tell what a hang is."""
         where = self.build.scratch / 'unchanged'
         where.mkdir(parents=True, exist_ok=True)
-        kept = where / digest(self.build.library, self.all(), PROGRAMS)
+        kept = where / digest(self.build.library, self.all())
         if kept.exists():
-            self.limits = dict(zip(PROGRAMS, json.loads(kept.read_text())))
+            self.limits = dict(zip(self.programs, json.loads(kept.read_text())))
             return
         print('the unchanged library:', end='', flush=True)
-        for program in PROGRAMS:
+        for program in self.programs:
             begin = time.monotonic()
             failure = self.run(program, self.build.directory / 'src', where, 600)
             if failure:
@@ -170,9 +210,9 @@ class Tests:
         kept.write_text(json.dumps(list(self.limits.values())))
 
     def first_failure(self, mutant, library, where):
-        """(program, test) that fails, or None. Programs of the mutant's own layer are asked first."""
+        """(program, test) that fails, or None. Programs of the mutant's own layer are asked first, and quick ones."""
         own = mutant.path.split('/')[1]
-        for program in sorted(PROGRAMS, key=lambda p: own not in p.name):
+        for program in sorted(self.programs, key=lambda p: (own not in p.name, self.limits[p])):
             failure = self.run(program, library, where, self.limits[program])
             if failure:
                 return program.name, failure
@@ -180,10 +220,13 @@ class Tests:
 
     def run(self, program, library, where, limit):
         """None if the program passes, otherwise the test that did not."""
-        environment = {**os.environ, 'LD_LIBRARY_PATH': str(library), 'TEST_TMPDIR': str(where), 'TMPDIR': str(where)}
+        environment = {**os.environ, **dict(pair.split('=', 1) for pair in program.environment),
+                       'LD_LIBRARY_PATH': str(library), 'TEST_TMPDIR': str(where), 'TMPDIR': str(where),
+                       'GTEST_FAIL_FAST': '1', 'GTEST_FILTER': program.filter, 'TSAN_OPTIONS': 'halt_on_error=1'}
+        linked_anew = where / program.path.name
+        words = [linked_anew if linked_anew.exists() else program.path, *program.command[1:]]
         with open(where / 'output', 'w+', errors='replace') as output:
-            child = subprocess.Popen([self.path(program), '--gtest_fail_fast', f'--gtest_filter={program.filter}'],
-                                     stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=where,
+            child = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=where,
                                      start_new_session=True, preexec_fn=tame)
             try:
                 code = child.wait(limit)
@@ -213,11 +256,12 @@ def tame():
         score.write('1000')
 
 
-def verdict(mutant, source, build, tests):
+def verdict(mutant, source, tests):
     """('killed', by), ('survived', ''), ('stillborn', '') or ('equivalent', '')."""
+    build = tests.build
     where = build.scratch / mutant.id
     shutil.rmtree(where, ignore_errors=True)
-    (where / 'lib').mkdir(parents=True)
+    where.mkdir(parents=True)
     try:
         changed = where / mutant.path
         changed.parent.mkdir(parents=True)
@@ -233,7 +277,7 @@ def verdict(mutant, source, build, tests):
                 replaced[unit] = output
         if same:
             return 'equivalent', ''
-        if not build.link(replaced, where / 'lib/libgradus.so.0'):
+        if not build.link_all(replaced, where):
             return 'stillborn', ''
         failure = tests.first_failure(mutant, where / 'lib', where)
         return ('killed', ' '.join(failure)) if failure else ('survived', '')
@@ -245,24 +289,26 @@ class Cache:
     """Verdicts of earlier runs. A killed mutant stays killed as long as the program that killed it is the same; one
     that survived is asked again whenever any program has changed."""
 
-    def __init__(self, path, build, tests, fresh):
-        self.path, self.build, self.tests = path, build, tests
+    def __init__(self, path, fresh):
+        self.path = path
         self.entries = {} if fresh or not path.exists() else json.loads(path.read_text())
         self.lock = threading.Lock()
 
-    def key(self, mutant, source):
-        return digest(mutant.path, mutant.apply(source), self.build.library)
+    @staticmethod
+    def key(mutant, source, tests):
+        return digest(mutant.path, mutant.apply(source), tests.build.library)
 
-    def judges(self, outcome, by):
-        return self.tests.digests.get(by.split(' ')[0]) if outcome == 'killed' else self.tests.all()
+    @staticmethod
+    def judges(tests, outcome, by):
+        return tests.digests.get(by.split(' ')[0]) if outcome == 'killed' else tests.all()
 
-    def get(self, mutant, source):
-        outcome, by, judges = self.entries.get(self.key(mutant, source), ('', '', None))
-        return (outcome, by) if outcome and judges == self.judges(outcome, by) else None
+    def get(self, mutant, source, tests):
+        outcome, by, judges = self.entries.get(self.key(mutant, source, tests), ('', '', None))
+        return (outcome, by) if outcome and judges == self.judges(tests, outcome, by) else None
 
-    def put(self, mutant, source, outcome, by):
+    def put(self, mutant, source, tests, outcome, by):
         with self.lock:
-            self.entries[self.key(mutant, source)] = (outcome, by, self.judges(outcome, by))
+            self.entries[self.key(mutant, source, tests)] = (outcome, by, self.judges(tests, outcome, by))
             fresh = self.path.with_suffix('.new')
             fresh.write_text(json.dumps(self.entries, indent=0))
             fresh.rename(self.path)
@@ -294,16 +340,20 @@ def show(mutant, source, result):
     print(f'{mutant.id} {mutant.path}:{mutant.line} {mutant.operator}: {change}  {result}', flush=True)
 
 
-def judge(chosen, sources, build, tests, cache, jobs):
+def is_for_threads(mutant):
+    return mutant.operator == 'drop lock'
+
+
+def judge(chosen, sources, tests_of, cache, jobs):
     """{mutant: outcome}, each printed as it comes."""
     accepted = read_accepted()
 
     def one(mutant):
-        source = sources[mutant.path]
-        result = cache.get(mutant, source)
+        source, tests = sources[mutant.path], tests_of[is_for_threads(mutant)]
+        result = cache.get(mutant, source, tests)
         if result is None:
-            result = verdict(mutant, source, build, tests)
-            cache.put(mutant, source, *result)
+            result = verdict(mutant, source, tests)
+            cache.put(mutant, source, tests, *result)
         outcome, by = result
         if outcome == 'survived' and (mutant.path, mutant.operator, mutant.text) in accepted:
             outcome = 'accepted'
@@ -317,6 +367,7 @@ def judge(chosen, sources, build, tests, cache, jobs):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--build', type=pathlib.Path, default=ROOT / 'build/dev', help='an ordinary build (build/dev)')
+    parser.add_argument('--tsan', type=pathlib.Path, default=ROOT / 'build/tsan', help='and one for threads (build/tsan)')
     parser.add_argument('--count', type=int, default=200, help='how many mutants (200)')
     parser.add_argument('--seed', default='1', help='which ones')
     parser.add_argument('--files', default='', help='only files whose path matches this')
@@ -343,11 +394,13 @@ def main():
         return 0
     scratch = ROOT / 'build/mutants'
     scratch.mkdir(parents=True, exist_ok=True)
-    build = Build(options.build.resolve(), scratch)
-    tests = Tests(build)
-    tests.measure()
-    cache = Cache(scratch / 'results.json', build, tests, options.fresh or options.only is not None)
-    outcomes = list(judge(chosen, sources, build, tests, cache, options.jobs).values())
+    tests_of = {}
+    for threads in {is_for_threads(mutant) for mutant in chosen}:
+        build = Build((options.tsan if threads else options.build).resolve(), scratch)
+        tests_of[threads] = Tests(build, THREADS if threads else PLAIN)
+        tests_of[threads].measure()
+    cache = Cache(scratch / ('only.json' if options.only else 'results.json'), options.fresh or options.only is not None)
+    outcomes = list(judge(chosen, sources, tests_of, cache, options.jobs).values())
     killed, survived = outcomes.count('killed'), outcomes.count('survived')
     share = killed / max(1, killed + survived)
     print(f'{killed} killed, {survived} survived: {100 * share:.1f} % (expected {100 * TARGET_SHARE:.0f}); left out: '
