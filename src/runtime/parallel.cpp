@@ -15,7 +15,7 @@ namespace gradus {
 namespace {
 
 // A loop that runs, on the stack of the thread that called for it. That thread works on it until no block is left and
-// then waits for the workers that joined. Everything but `next` is behind the process lock.
+// then waits for the workers that joined. Behind the process lock, but for taking blocks and looking at `inside`.
 struct Loop {
     BlockFunction f;
     const void* context;
@@ -58,12 +58,12 @@ Team& team = *new Team;  // at load, so that no fork meets it half made; never d
 }();
 
 // Waits a little without giving up the CPU: loops follow each other within microseconds, and waking a thread takes
-// tens of them. False when `happened` did not come true in that time.
+// tens of them.
 template <typename Happened>
-bool spin(const Happened& happened) {
+void spin(const Happened& happened) {
     constexpr auto kSpin = std::chrono::microseconds(20);
     const auto end = std::chrono::steady_clock::now() + kSpin;
-    while (!happened()) {
+    while (!happened() && std::chrono::steady_clock::now() < end) {
         for (int i = 0; i < 16; ++i) {
 #if defined(__x86_64__)
             _mm_pause();
@@ -71,9 +71,7 @@ bool spin(const Happened& happened) {
             __asm__ volatile("yield");
 #endif
         }
-        if (std::chrono::steady_clock::now() > end) return happened();
     }
-    return true;
 }
 
 Loop* find_open() {
@@ -105,8 +103,10 @@ void serve(void*) {
     }
 }
 
-void begin(Loop& loop) {
+// False in a process that has to do without workers.
+bool begin(Loop& loop) {
     const Lock lock = hold();
+    if (team.serial) return false;
     ++team.computing;
     loop.older = team.loops;
     team.loops = &loop;
@@ -114,6 +114,7 @@ void begin(Loop& loop) {
     // where no thread can be had, those that are there do all the work
     while (team.workers < loop.slots - 1 && start_thread("gradus-worker", serve, nullptr)) ++team.workers;
     for (int wanted = 1; wanted < loop.slots; ++wanted) team.work.notify_one();
+    return true;
 }
 
 void end(Loop& loop) {
@@ -124,25 +125,17 @@ void end(Loop& loop) {
     while (*at != &loop) at = &(*at)->older;
     *at = loop.older;
     --team.computing;
-}
-
-bool is_serial() {
-    const Lock lock = hold();
-    return team.serial;
+    if (team.loops != nullptr) team.work.notify_one();  // another loop may have waited for a CPU
 }
 
 }  // namespace
 
 void parallel_blocks(int64_t blocks, int slots, BlockFunction f, const void* context) noexcept {
-    const int tasks = static_cast<int>(std::min<int64_t>(blocks, slots));
-    if (tasks <= 1 || is_serial()) {
-        for (int64_t block = 0; block < blocks; ++block) f(context, block, 0);
-        return;
-    }
-    Loop loop{.f = f, .context = context, .blocks = blocks, .slots = tasks, .threads = slots};
-    begin(loop);
+    const int most = static_cast<int>(std::min<int64_t>(blocks, slots));
+    Loop loop{.f = f, .context = context, .blocks = blocks, .slots = most, .threads = slots};
+    const bool helped = most > 1 && begin(loop);
     loop.work(0);
-    end(loop);
+    if (helped) end(loop);
 }
 
 }  // namespace gradus
