@@ -48,7 +48,10 @@ struct CleansUpLate {
 
 // The program's own memory, which it takes away at the very end.
 void* lent = nullptr;
-void take_back() { munmap(lent, kBytes); }
+void take_back() {
+    munmap(lent, kBytes);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // what still runs has the time to be caught
+}
 
 int exit_unmaps() {
     lent = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
