@@ -111,9 +111,13 @@ TEST(Tensor, DescribedAnew) {
 // A stale, foreign or mistaken handle is an answer, never a crash.
 TEST(Handles, StaleAndMistaken) {
     aclTensor* tensor = some_tensor();
+    int64_t offset;
+    for (const int step : {1, 8, 15})
+        EXPECT_EQ(aclGetViewOffset(reinterpret_cast<aclTensor*>(reinterpret_cast<uintptr_t>(tensor) + step), &offset),
+                  161001)
+            << "into a handle";
     EXPECT_EQ(aclDestroyTensor(tensor), 0);
     EXPECT_EQ(aclDestroyTensor(tensor), 161001);
-    int64_t offset;
     EXPECT_EQ(aclGetViewOffset(tensor, &offset), 161001);
     EXPECT_EQ(aclSetRawTensorAddr(tensor, nullptr), 161001);
     uint64_t junk[8] = {}, size = 0;
