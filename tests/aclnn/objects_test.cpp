@@ -154,8 +154,10 @@ TEST(Arrays, SizesAndNulls) {
     expect_failure(161001, "aclCreateIntArray: value: NULL with a size above 0");
     EXPECT_EQ(aclCreateIntArray(reinterpret_cast<const int64_t*>(floats), INT64_MAX / 8 + 1), nullptr);
     expect_failure(161002, "aclCreateIntArray: size: 1152921504606846976, expected at most 1152921504606846975");
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which end the process instead
     EXPECT_EQ(aclCreateIntArray(reinterpret_cast<const int64_t*>(floats), INT64_MAX / 8), nullptr);
     expect_failure(361001, "aclCreateIntArray: out of memory");
+#endif
     EXPECT_EQ(aclGetIntArraySize(nullptr, &size), 161001);
     EXPECT_EQ(aclGetBoolArraySize(b, nullptr), 161001);
     EXPECT_EQ(aclDestroyFloatArray(f), 0);
