@@ -25,7 +25,7 @@ int report(const char* function, const Status& status) noexcept {
     errors.code = status.code();
     const Text line = concat(function, ": ", status.message());
     log(LogLevel::error, line);
-    // in front of the older ones, of which the oldest fall off
+    // in front of the older ones, which go when there is no room for them all
     const size_t length = line.view().size();
     size_t older = errors.size == 0 ? 0 : errors.size + 1;  // and a line break
     if (length + older > ThreadErrors::kMost) older = 0;
