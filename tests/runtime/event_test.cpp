@@ -337,6 +337,8 @@ TEST_F(Reports, WithoutSubscription) {
     EXPECT_EQ(aclrtProcessReport(10), 107012);
     EXPECT_EQ(aclrtUnSubscribeReport(pthread_self(), stream), 107012);
     EXPECT_EQ(aclrtSubscribeReport(pthread_self(), &stream), 107017);
+    EXPECT_EQ(aclrtLaunchCallback(count_up, &ran, ACL_CALLBACK_BLOCK, &stream), 107017);
+    EXPECT_EQ(aclrtUnSubscribeReport(pthread_self(), &stream), 107017);
     EXPECT_EQ(aclrtProcessReport(0), 107000);
     EXPECT_EQ(aclrtProcessReport(-2), 107000);
 }
@@ -415,6 +417,27 @@ TEST_F(Reports, StreamDestroyedByForceWhileItWaits) {
     EXPECT_EQ(aclrtProcessReport(10), 0);  // it was due
     EXPECT_EQ(aclrtProcessReport(10), 107012);
     EXPECT_EQ(ran, 1);
+}
+
+// The subscription lasts until the work of the stream is done: what it has posted by then is due.
+TEST_F(Reports, DeviceResetWhileACallbackIsQueued) {
+    std::atomic<int> ran = 0;
+    aclrtContext context = nullptr;
+    ASSERT_EQ(aclrtCreateContext(&context, 0), 0);
+    aclrtStream own = nullptr;
+    ASSERT_EQ(aclrtCreateStream(&own), 0);
+    ASSERT_EQ(aclrtSubscribeReport(pthread_self(), own), 0);
+    Gate gate;
+    ASSERT_EQ(gate.hold(own), 0);
+    ASSERT_EQ(aclrtLaunchCallback(count_up, &ran, ACL_CALLBACK_NO_BLOCK, own), 0);
+    WaitingThread end([&] { EXPECT_EQ(aclrtDestroyContext(context), 0); });
+    gate.open();
+    end.join();
+    EXPECT_EQ(aclrtProcessReport(1000), 0);
+    EXPECT_EQ(ran, 1);
+    EXPECT_EQ(aclrtProcessReport(10), 107012);
+    ASSERT_EQ(aclrtSetDevice(0), 0);
+    ASSERT_EQ(aclrtResetDevice(0), 0);  // the fixture's context is current again
 }
 
 }  // namespace

@@ -389,6 +389,23 @@ TEST_F(Names, NoOperatorHasTensorLists) {
     EXPECT_EQ(aclDestroyTensor(out), 0);
 }
 
+TEST_F(Names, ThreadsAtOneDataBuffer) {
+    char small[8], large[64];
+    aclDataBuffer* const buffer = aclCreateDataBuffer(small, sizeof small);
+    std::thread other([&] {
+        for (int i = 0; i < 2000; ++i)
+            EXPECT_EQ(aclUpdateDataBuffer(buffer, i % 2 == 0 ? large : small, i % 2 == 0 ? 64 : 8), 0);
+    });
+    for (int i = 0; i < 2000; ++i) {
+        void* const address = aclGetDataBufferAddr(buffer);
+        const size_t size = aclGetDataBufferSizeV2(buffer);
+        EXPECT_TRUE(address == small || address == large);
+        EXPECT_TRUE(size == sizeof small || size == sizeof large);
+    }
+    other.join();
+    EXPECT_EQ(aclDestroyDataBuffer(buffer), 0);
+}
+
 // The program unmaps what it has registered and forgets to say so; the pages come back as device memory.
 TEST_F(Names, RegistrationsThatWentStale) {
     constexpr size_t kBytes = 4096;

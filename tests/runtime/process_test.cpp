@@ -43,6 +43,7 @@ TEST(FloatingPoint, ModesOfTheCallerDoNotReachResults) {
 struct ThreadInfo {
     std::string name;
     uint64_t blocked = 0;  // signals
+    uint64_t faults = 0;   // pages that it was the first to touch
 };
 
 std::vector<ThreadInfo> threads_of_process() {
@@ -56,6 +57,12 @@ std::vector<ThreadInfo> threads_of_process() {
             if (word == "Name:") status >> thread.name;
             if (word == "SigBlk:") status >> std::hex >> thread.blocked;
         }
+        std::ifstream stat(std::string("/proc/self/task/") + entry->d_name + "/stat");
+        std::string word;
+        while (stat >> word && word.back() != ')') {  // its name, in brackets
+        }
+        for (int skipped = 0; skipped < 7; ++skipped) stat >> word;
+        stat >> thread.faults;
         threads.push_back(thread);
     }
     closedir(folder);
@@ -82,6 +89,27 @@ TEST_F(Process, ThreadsTakeNoSignalsAndAreAsManyAsAskedFor) {
     EXPECT_EQ(workers, 2);
     EXPECT_EQ(streams, 1);
     EXPECT_EQ(aclrtFree(d), 0);
+}
+
+// Workers do a part of the work: pages that nobody has touched yet are touched by them too.
+TEST_F(Process, WorkersWork) {
+    constexpr size_t kBytes = 64 << 20;
+    ASSERT_EQ(gradusSetOption("num_threads", "2"), 0);
+    const auto touched_by_workers = [] {
+        uint64_t faults = 0;
+        for (const ThreadInfo& thread : threads_of_process())
+            faults += thread.name == "gradus-worker" ? thread.faults : 0;
+        return faults;
+    };
+    uint64_t before = 0, after = 0;
+    for (int tries = 0; tries < 200 && after < before + 4; ++tries) {
+        void* d = device_memory(kBytes);
+        if (tries == 1) before = touched_by_workers();  // they have started
+        ASSERT_EQ(aclrtMemset(d, kBytes, 1, kBytes), 0);
+        if (tries >= 1) after = touched_by_workers();
+        ASSERT_EQ(aclrtFree(d), 0);
+    }
+    EXPECT_GE(after, before + 4);
 }
 
 TEST(ProcessExit, WithWorkInEveryState) {

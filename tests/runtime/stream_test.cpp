@@ -138,6 +138,25 @@ TEST_F(Streams, QueryAndTimeouts) {
     EXPECT_EQ(aclrtSynchronizeDeviceWithTimeout(1000), 0);
 }
 
+// A time-out that is long enough is not one.
+TEST_F(Streams, TimeoutsThatDoNotExpire) {
+    aclrtContext context = nullptr;
+    ASSERT_EQ(aclrtGetCurrentContext(&context), 0);
+    Gate gate;
+    ASSERT_EQ(gate.hold(stream), 0);
+    int of_stream = -1, of_device = -1;
+    WaitingThread first([&] { of_stream = aclrtSynchronizeStreamWithTimeout(stream, 600000); });
+    WaitingThread second([&] {
+        aclrtSetCurrentContext(context);
+        of_device = aclrtSynchronizeDeviceWithTimeout(600000);
+    });
+    gate.open();
+    first.join();
+    second.join();
+    EXPECT_EQ(of_stream, 0);
+    EXPECT_EQ(of_device, 0);
+}
+
 TEST_F(Streams, ExceptionsBecomeTheStreamsError) {
     std::atomic<int> ran = 0;
     ASSERT_EQ(aclrtLaunchHostFunc(stream, throws, nullptr), 0);
@@ -222,6 +241,7 @@ struct Inside {
     aclrtStream stream;
     aclrtContext context;
     char* device;
+    std::string why;
     int synchronize = -1, destroy = -1, force = -1, query = -1, copy = -1, copy_async = -1, queue = -1,
         device_sync = -1, reset = -1, destroy_context = -1;
     std::atomic<int> ran = 0;
@@ -232,6 +252,7 @@ struct Inside {
         aclrtStreamStatus status;
         aclrtSetCurrentContext(in.context);
         in.synchronize = aclrtSynchronizeStream(in.stream);
+        in.why = take_message();
         in.destroy = aclrtDestroyStream(in.stream);
         in.force = aclrtDestroyStreamForce(in.stream);
         in.query = aclrtStreamQuery(in.stream, &status);
@@ -253,6 +274,7 @@ TEST_F(Streams, CallbacksMayCallTheRuntime) {
     ASSERT_EQ(aclrtSynchronizeStream(stream), 0);
     ASSERT_EQ(aclrtSynchronizeStream(stream), 0);  // what the callback queued
     EXPECT_EQ(in.synchronize, 107000);
+    EXPECT_NE(in.why.find("called from a callback"), std::string::npos) << in.why;
     EXPECT_EQ(in.destroy, 107000);
     EXPECT_EQ(in.force, 107000);
     EXPECT_EQ(in.query, 0);
