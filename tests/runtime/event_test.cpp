@@ -68,6 +68,13 @@ TEST_F(Events, StaleHandles) {
     EXPECT_EQ(aclrtRecordEvent(nullptr, stream), 100000);
     EXPECT_EQ(aclrtStreamWaitEvent(stream, nullptr), 100000);
     EXPECT_EQ(aclrtSynchronizeEvent(nullptr), 100000);
+    EXPECT_EQ(aclrtSynchronizeEventWithTimeout(nullptr, 10), 100000);
+    EXPECT_EQ(aclrtResetEvent(nullptr, stream), 100000);
+    EXPECT_EQ(aclrtQueryEventStatus(nullptr, &status), 100000);
+    EXPECT_EQ(aclrtQueryEvent(nullptr, &old_status), 100000);
+    EXPECT_EQ(aclrtEventElapsedTime(&ms, nullptr, plain), 100000);
+    EXPECT_EQ(aclrtEventElapsedTime(&ms, plain, nullptr), 100000);
+    EXPECT_EQ(aclrtEventGetTimestamp(nullptr, &us), 100000);
     EXPECT_EQ(aclrtQueryEventStatus(plain, nullptr), 100000);
     EXPECT_EQ(aclrtQueryEvent(plain, nullptr), 100000);
     EXPECT_EQ(aclrtEventElapsedTime(nullptr, plain, plain), 100000);
@@ -417,6 +424,42 @@ TEST_F(Reports, StreamDestroyedByForceWhileItWaits) {
     EXPECT_EQ(aclrtProcessReport(10), 0);  // it was due
     EXPECT_EQ(aclrtProcessReport(10), 107012);
     EXPECT_EQ(ran, 1);
+}
+
+// Of what is due, only the callbacks of that stream go.
+TEST_F(Reports, UnsubscribingOneOfTwoStreams) {
+    std::atomic<int> gone = 0, left = 0;
+    aclrtStream other = nullptr;
+    ASSERT_EQ(aclrtCreateStream(&other), 0);
+    ASSERT_EQ(aclrtSubscribeReport(pthread_self(), stream), 0);
+    ASSERT_EQ(aclrtSubscribeReport(pthread_self(), other), 0);
+    for (int i = 0; i < 3; ++i) {
+        ASSERT_EQ(aclrtLaunchCallback(count_up, &gone, ACL_CALLBACK_NO_BLOCK, stream), 0);
+        ASSERT_EQ(aclrtLaunchCallback(count_up, &left, ACL_CALLBACK_NO_BLOCK, other), 0);
+    }
+    ASSERT_EQ(aclrtSynchronizeDevice(), 0);
+    ASSERT_EQ(aclrtUnSubscribeReport(pthread_self(), stream), 0);
+    EXPECT_EQ(aclrtProcessReport(1000), 0);
+    EXPECT_EQ(gone, 0);
+    EXPECT_EQ(left, 3);
+    EXPECT_EQ(aclrtUnSubscribeReport(pthread_self(), other), 0);
+    EXPECT_EQ(aclrtDestroyStream(other), 0);
+}
+
+TEST_F(Reports, ThreadsSubscribeAndLaunch) {
+    std::atomic<int> ran = 0;
+    aclrtStream other = nullptr;
+    ASSERT_EQ(aclrtCreateStream(&other), 0);
+    const uint64_t self = pthread_self();
+    std::thread subscriber([&] {
+        for (int i = 0; i < 500; ++i) {
+            EXPECT_EQ(aclrtSubscribeReport(self, other), 0);
+            EXPECT_EQ(aclrtUnSubscribeReport(self, other), 0);
+        }
+    });
+    for (int i = 0; i < 500; ++i) EXPECT_EQ(aclrtLaunchCallback(count_up, &ran, ACL_CALLBACK_NO_BLOCK, stream), 107015);
+    subscriber.join();
+    EXPECT_EQ(aclrtDestroyStream(other), 0);
 }
 
 // The subscription lasts until the work of the stream is done: what it has posted by then is due.

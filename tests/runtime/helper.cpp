@@ -112,9 +112,11 @@ int count_threads() {
 }
 
 // The threads that a large fill takes.
+template <char kThreads>
 int threads_of_a_fill() {
+    const char threads[] = {kThreads, 0};
     void* d = nullptr;
-    if (gradusSetOption("num_threads", "3") != 0 || aclrtSetDevice(0) != 0) return -1;
+    if (gradusSetOption("num_threads", threads) != 0 || aclrtSetDevice(0) != 0) return -1;
     if (aclrtMalloc(&d, kBytes, ACL_MEM_MALLOC_HUGE_FIRST) != 0 || aclrtMemset(d, kBytes, 1, kBytes) != 0) return -1;
     return static_cast<char*>(d)[kBytes - 1] == 1 ? count_threads() : -1;
 }
@@ -130,9 +132,10 @@ int in_child(int (*f)()) {
 
 // In a process in which the library has done nothing yet.
 int fork_threads() {
-    if (in_child(threads_of_a_fill) != 3) return 1;  // all that was asked for
-    if (threads_of_a_fill() != 3) return 2;
-    return in_child(threads_of_a_fill) == 1 ? 7 : 3;
+    if (in_child(threads_of_a_fill<'3'>) != 3) return 1;  // all that was asked for
+    if (threads_of_a_fill<'3'>() != 3) return 2;
+    if (in_child(threads_of_a_fill<'3'>) != 1) return 3;
+    return in_child(threads_of_a_fill<'6'>) == 1 ? 7 : 4;  // and no new ones either
 }
 
 // 0: the library refuses to share the process with another of CANN's names, and says with which.

@@ -157,6 +157,9 @@ TEST_F(Memory, CopyChecks) {
     EXPECT_EQ(aclrtMemset(nullptr, 64, 0, 64), 100000);
     EXPECT_EQ(aclrtMemset(d, 63, 0, 64), 107000);
     EXPECT_EQ(aclrtMemset(d, 64, 0, 0), 0);
+    EXPECT_EQ(aclrtMemset(&host, 64, 9, 0), 0);  // nothing to do, whatever the address
+    EXPECT_EQ(aclrtMemset(d, 1, 9, 1), 0);
+    EXPECT_EQ(d[0], 9);
     EXPECT_EQ(aclrtFree(d), 0);
     EXPECT_EQ(aclrtMemcpy(d, 64, host, 64, ACL_MEMCPY_HOST_TO_DEVICE), 107000);  // freed: an answer, not a fault
     expect_message("aclrtMemcpy", "dst: not the address of live memory");
