@@ -16,6 +16,12 @@ void append_number(Text& to, T number) noexcept {
 
 }  // namespace
 
+Text& Text::operator=(const Text& other) noexcept {
+    if (this == &other) return *this;
+    size_ = 0;
+    return *this += other.view();
+}
+
 Text& Text::operator+=(std::string_view text) noexcept {
     const size_t count = std::min(text.size(), kMost - size_);
     std::memcpy(text_ + size_, text.data(), count);

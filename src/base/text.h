@@ -16,11 +16,7 @@ class Text {
     Text(std::string_view text) noexcept : Text() { *this += text; }  // NOLINT(google-explicit-constructor)
     Text(const char* text) noexcept : Text() { *this += text; }       // NOLINT(google-explicit-constructor)
     Text(const Text& other) noexcept : Text(other.view()) {}          // copies what is there, not what could be
-    Text& operator=(const Text& other) noexcept {
-        if (this == &other) return *this;
-        size_ = 0;
-        return *this += other.view();
-    }
+    Text& operator=(const Text& other) noexcept;
     ~Text() = default;
 
     Text& operator+=(std::string_view text) noexcept;

@@ -47,12 +47,10 @@ struct Team {
 Team& team = *new Team;  // at load, so that no fork meets it half made; never destroyed: a stream may work at exit
 
 [[maybe_unused]] const bool prepared = [] {
-    after_fork_in_child([] {
+    after_fork_in_child([] {  // who waited for a signal of the team's was a worker, or waited for one
         team.serial |= team.workers > 0;
         team.loops = nullptr;
         team.computing = 0;
-        forget_waiters(team.work);
-        forget_waiters(team.left);
     });
     return true;
 }();
