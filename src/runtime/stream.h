@@ -86,16 +86,16 @@ bool run_without_thread(Lock& lock);
 // False: expired.
 template <typename Ready>
 bool wait_until(Lock& lock, int32_t timeout_ms, const Ready& ready) {
-    if (ready()) return true;
+    if (ready()) return true;  // without a look at the clock
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms < 0 ? 0 : timeout_ms);
-    for (;;) {
-        if (ready()) return true;
+    do {
         if (run_without_thread(lock)) continue;
         if (timeout_ms < 0)
             announced().wait(lock);
         else if (announced().wait_until(lock, end) == std::cv_status::timeout)
             return ready();
-    }
+    } while (!ready());
+    return true;
 }
 
 }  // namespace gradus
