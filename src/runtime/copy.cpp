@@ -132,11 +132,8 @@ Status run_on_stream(Work work, aclrtStream handle) {
 }
 
 template <typename Work>
-Status run_now(const Work& work) {
-    auto context = current_context();
-    if (!context.ok()) return context.status();
+Status run_now(const Work& work, int device) {
     if (config_sync_copies()) {
-        const int device = context->context->device();
         wait_for_device(device);
         for (const Owner& owner : {work.to_owner, work.from_owner})
             if (on_device(owner) && owner->device() != device) wait_for_device(owner->device());
@@ -145,16 +142,25 @@ Status run_now(const Work& work) {
     return {};
 }
 
-Status check_context(const Where& where) {
-    if (where.on_stream) return {};  // the stream tells
-    return current_context().status();
+template <typename Work>
+Status run(Work work, Where where, int device) {
+    return where.on_stream ? run_on_stream(std::move(work), where.stream) : run_now(work, device);
+}
+
+// The current device, which copies without a stream need.
+Result<int> device_of(const Where& where) {
+    if (where.on_stream) return -1;  // the stream tells
+    auto context = current_context();
+    if (!context.ok()) return context.status();
+    return context->context->device();
 }
 
 Status copy_rows(void* to, const void* from, const CopyShape& shape, aclrtMemcpyKind kind, Where where) {
     const bool to_device = kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_DEVICE ||
                            kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE;
     const bool from_device = kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE;
-    GRADUS_TRY(check_context(where));
+    const Result<int> device = device_of(where);
+    if (!device.ok()) return device.status();
     const Config config = config_or_default();
     Copy work{
         static_cast<std::byte*>(to), static_cast<const std::byte*>(from), shape, config.num_threads, nullptr, nullptr};
@@ -164,7 +170,7 @@ Status copy_rows(void* to, const void* from, const CopyShape& shape, aclrtMemcpy
         return {ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                 "dst and src: both host memory, which the device does not copy on a stream (a limit of the device: "
                 "GRADUS_LIMITS=off lifts it)"};
-    return where.on_stream ? run_on_stream(std::move(work), where.stream) : run_now(work);
+    return run(std::move(work), where, *device);
 }
 
 }  // namespace
@@ -192,10 +198,11 @@ Status fill(void* to, size_t to_most, int32_t value, size_t count, Where where) 
     if (to == nullptr) return {ACL_ERROR_INVALID_PARAM, "devPtr: NULL"};
     GRADUS_TRY(check_most("maxCount", to_most, count));
     if (count == 0) return {};
-    GRADUS_TRY(check_context(where));
+    const Result<int> device = device_of(where);
+    if (!device.ok()) return device.status();
     Fill work{static_cast<std::byte*>(to), value, count, config_or_default().num_threads, nullptr};
     GRADUS_TRY(check_range("devPtr", to, count, true, work.to_owner));
-    return where.on_stream ? run_on_stream(std::move(work), where.stream) : run_now(work);
+    return run(std::move(work), where, *device);
 }
 
 }  // namespace gradus
