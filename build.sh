@@ -112,17 +112,24 @@ check_mutants() {
     build tsan
     testing/mutants.py
 }
-check() {  # [part…]
-    local part
+check() {  # [part…]: one part, or several one after the other, to the end even where one fails
+    local part start failed=()
     [ $# -gt 0 ] || set -- format tidy sweeps asan tsan pages valgrind mutants
     for part; do declare -F "check_$part" >/dev/null || usage; done
     need packages.txt
     need packages-check.txt
+    if [ $# -eq 1 ]; then
+        "check_$1"
+        return
+    fi
     for part; do
         say "$part"
-        "check_$part"
+        start=$SECONDS
+        ./build.sh check "$part" || failed+=("$part")
+        say "$part took $((SECONDS - start)) s"
     done
-    say "passed: $*"
+    say "checked in $((SECONDS / 60)) min: $*; failed: ${failed[*]:-none}"
+    [ ${#failed[@]} -eq 0 ]
 }
 
 [ $# -gt 0 ] || usage

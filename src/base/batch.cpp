@@ -39,11 +39,15 @@ Batch::Dim Batch::pop() {
 
 Batch batch_of(std::span<const TensorView* const> views, std::span<const int> dims) {
     Batch batch;
-    for (size_t t = 0; t < views.size(); ++t) batch.offset[t] = views[t]->offset * dtype_size(views[t]->dtype);
+    std::array<int64_t, Batch::kMost> item;
+    for (size_t t = 0; t < views.size(); ++t) {
+        item[t] = dtype_size(views[t]->dtype);
+        batch.offset[t] = views[t]->offset * item[t];
+    }
     for (const int d : dims) {
         Batch::Dim inner{.size = views[0]->of(d)};
         if (inner.size == 1) continue;
-        for (size_t t = 0; t < views.size(); ++t) inner.stride[t] = views[t]->step(d) * dtype_size(views[t]->dtype);
+        for (size_t t = 0; t < views.size(); ++t) inner.stride[t] = views[t]->step(d) * item[t];
         batch.count *= inner.size;
         if (batch.rank > 0 && follows(batch.dim[static_cast<size_t>(batch.rank - 1)], inner))
             inner.size *= batch.dim[static_cast<size_t>(--batch.rank)].size;

@@ -19,7 +19,9 @@ Rows rows_of(std::span<const RowOperand> operands) {
     std::array<int, kMaxRank> all;
     std::iota(all.begin(), all.end(), 0);
     const auto order = std::span(all).first(static_cast<size_t>(lead->rank));
-    std::stable_sort(order.begin(), order.end(), [lead](int a, int b) { return lead->step(a) > lead->step(b); });
+    std::ranges::sort(order, [lead](int a, int b) {
+        return lead->step(a) != lead->step(b) ? lead->step(a) > lead->step(b) : a < b;  // stable, without allocating
+    });
 
     Rows rows{.operands = static_cast<int>(operands.size()),
               .outer = batch_of(std::span(views).first(operands.size()), order)};

@@ -157,9 +157,10 @@ Status check_extent(const TensorView& view) {
         overflow |= __builtin_mul_overflow(size - 1, view.step(d), &reach);
         overflow |= __builtin_add_overflow(last, reach, &last);
     }
+    const int64_t item = dtype_size(view.dtype);
     int64_t bytes;
-    overflow |= __builtin_mul_overflow(count, dtype_size(view.dtype), &bytes);
-    overflow |= last == INT64_MAX || __builtin_mul_overflow(last + 1, dtype_size(view.dtype), &bytes);
+    overflow |= __builtin_mul_overflow(count, item, &bytes);
+    overflow |= last == INT64_MAX || __builtin_mul_overflow(last + 1, item, &bytes);
     if (overflow)
         return {ACLNN_ERR_PARAM_INVALID, concat("shape ", shape_text(view), " with its strides exceeds 2^63 bytes")};
     if (!view.empty() && view.storage >= 0 && last >= view.storage)

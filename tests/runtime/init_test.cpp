@@ -1,7 +1,9 @@
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -113,6 +115,18 @@ TEST(Options, SetAndGet) {
 // In a process of its own: it is looked for once, by the first call.
 TEST(Foreign, RealCannIsNamedInsteadOfMixedWith) {
     EXPECT_EQ(run_helper("foreign", "GRADUS_FOREIGN=" GRADUS_FOREIGN), 0);
+}
+
+// Where links cannot be kept, our own library may lie there under CANN's name.
+TEST(Foreign, OurOwnFileMayHaveTheName) {
+    Dl_info own;
+    ASSERT_NE(dladdr(reinterpret_cast<void*>(&aclInit), &own), 0);
+    const std::filesystem::path folder = ::testing::TempDir() + "gradus_own_" + std::to_string(getpid());
+    std::filesystem::create_directory(folder);
+    std::filesystem::copy_file(own.dli_fname, folder / "libascendcl.so");
+    std::filesystem::create_symlink("libascendcl.so", folder / "libgradus.so.0");
+    EXPECT_EQ(run_helper("init", "LD_LIBRARY_PATH=" + folder.string()), 0);
+    std::filesystem::remove_all(folder);
 }
 
 TEST(Half, SaturatesInsteadOfIeee) {
