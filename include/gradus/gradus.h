@@ -23,7 +23,9 @@ ACL_FUNC_VISIBILITY const char* gradusVersion(void);
 //                                    one for every call
 // An unknown name or value: ACL_ERROR_INVALID_PARAM, and the message lists the known ones.
 ACL_FUNC_VISIBILITY aclError gradusSetOption(const char* name, const char* value);
-// NULL if the name is unknown.
+// The same for the calling thread alone, whose value beats the process's; value NULL takes it back.
+ACL_FUNC_VISIBILITY aclError gradusSetThreadOption(const char* name, const char* value);
+// As it holds for the calling thread; NULL if the name is unknown.
 ACL_FUNC_VISIBILITY const char* gradusGetOption(const char* name);
 
 // All operators as JSON, one object each: name, family, formula, document, products; the arguments in C order, each
@@ -63,9 +65,19 @@ ACLNN_API aclnnStatus gradusPrepare(const char* op, const gradusArg* args, uint6
                                     aclOpExecutor** executor);
 ACLNN_API aclnnStatus gradusLaunch(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
                                    aclrtStream stream);
+// Both phases at once, on the calling thread, in scratch memory of the library's own; the result is there when it
+// returns. Needs no device, context or stream and waits for none, so any thread may call it. Where nobody has set them
+// (variable, gradusSetOption, gradusSetThreadOption), `limits` is off and `memory` is any: there is no device in it.
+ACLNN_API aclnnStatus gradusRun(const char* op, const gradusArg* args, uint64_t count);
 // Which kernel phase one chose: a word of max_isa (more may follow a comma), golden, or zeros where there is nothing to
 // compute. Of every executor, whoever made it; NULL if it is not alive.
 ACLNN_API const char* gradusPath(const aclOpExecutor* executor);
+
+// A host that has threads of its own may lend them to gradusRun, instead of two teams that fight for the CPUs:
+// loop(host, count, body, data) calls body(data, i) once for every i below count, at once if it can, on any threads, and
+// returns when all are done. NULL: the library's own workers again. The child of a fork begins with those.
+typedef void (*gradusLoop)(void* host, int64_t count, void (*body)(void* data, int64_t i), void* data);
+ACL_FUNC_VISIBILITY aclError gradusSetLoop(gradusLoop loop, void* host);
 
 #ifdef __cplusplus
 }

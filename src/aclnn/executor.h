@@ -43,6 +43,9 @@ struct Executor {
     std::unique_ptr<LaunchTask> task;  // made in phase one, so that phase two allocates nothing
 };
 
+// Runs it on this thread, in scratch of our own.
+Status run_here(Executor& executor);
+
 using Executors = Registry<Executor, HandleKind::executor>;
 
 }  // namespace gradus

@@ -1,4 +1,4 @@
-// Phase two: what only the final addresses can tell, then the stream takes over.
+// Phase two: what only the final addresses can tell, then the stream takes over, or this thread runs it.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -8,6 +8,7 @@
 #include "aclnn/phases.h"
 #include "base/check.h"
 #include "runtime/context.h"
+#include "runtime/parallel.h"
 
 namespace gradus {
 namespace {
@@ -82,40 +83,60 @@ Status check_apart_from_workspace(const Executor& executor, size_t i, const Laun
     return invalid(executor.op->arguments[i].name, "overlaps the workspace");
 }
 
-Status launch_on(Executor& executor, const Operator* op, void* workspace, uint64_t size, aclrtStream handle) {
-    if (op != nullptr && op != executor.op)
-        return invalid("executor", "prepared by aclnn", executor.op->name, "GetWorkspaceSize");
-    std::unique_ptr<LaunchTask> task;
-    {
-        const Lock lock = hold();  // the address setters may be at work on another thread
-        task = std::move(executor.task);
-        if (!task) task = std::make_unique<LaunchTask>(executor.slots.size());
-        for (size_t i = 0; i < executor.slots.size(); ++i) {
-            const Executor::Slot& slot = executor.slots[i];
-            if (slot.tensor)
-                task->address[i] = static_cast<std::byte*>(slot.address ? *slot.address : slot.tensor->address.load());
-        }
-    }
-    GRADUS_TRY(check_workspace(executor, workspace, size, *task));
-    const Result<std::shared_ptr<Stream>> stream = executor.limits ? find_stream_here(handle) : find_stream(handle);
-    if (!stream.ok()) return {ACLNN_ERR_RUNTIME_ERROR, stream.status().message()};
+// At the addresses of now.
+std::unique_ptr<LaunchTask> task_of(Executor& executor) {
+    const Lock lock = hold();  // the address setters may be at work on another thread
+    std::unique_ptr<LaunchTask> task = std::move(executor.task);
+    if (!task) task = std::make_unique<LaunchTask>(executor.slots.size());
     for (size_t i = 0; i < executor.slots.size(); ++i) {
-        if (!executor.slots[i].tensor) continue;
-        GRADUS_TRY(check_address(executor, i, *task));
-        GRADUS_TRY(check_apart_from_workspace(executor, i, *task, workspace));
+        const Executor::Slot& slot = executor.slots[i];
+        if (slot.tensor)
+            task->address[i] = static_cast<std::byte*>(slot.address ? *slot.address : slot.tensor->address.load());
     }
-    for (size_t i = 0; i < executor.slots.size(); ++i)
-        if (executor.slots[i].tensor && executor.op->arguments[i].direction == Direction::output)
-            GRADUS_TRY(check_overlap(executor, i, *task));
-    if (!executor.planned->work) return {};  // an empty result
     task->planned = executor.planned;
     task->summary = executor.summary;
     task->small = executor.planned->bytes <= kSmallBytes;
+    return task;
+}
+
+Status check_tensors(const Executor& executor, LaunchTask& task, const void* workspace) {
+    for (size_t i = 0; i < executor.slots.size(); ++i) {
+        if (!executor.slots[i].tensor) continue;
+        GRADUS_TRY(check_address(executor, i, task));
+        GRADUS_TRY(check_apart_from_workspace(executor, i, task, workspace));
+    }
+    for (size_t i = 0; i < executor.slots.size(); ++i)
+        if (executor.slots[i].tensor && executor.op->arguments[i].direction == Direction::output)
+            GRADUS_TRY(check_overlap(executor, i, task));
+    return {};
+}
+
+Status launch_on(Executor& executor, const Operator* op, void* workspace, uint64_t size, aclrtStream handle) {
+    if (op != nullptr && op != executor.op)
+        return invalid("executor", "prepared by aclnn", executor.op->name, "GetWorkspaceSize");
+    std::unique_ptr<LaunchTask> task = task_of(executor);
+    GRADUS_TRY(check_workspace(executor, workspace, size, *task));
+    const Result<std::shared_ptr<Stream>> stream = executor.limits ? find_stream_here(handle) : find_stream(handle);
+    if (!stream.ok()) return {ACLNN_ERR_RUNTIME_ERROR, stream.status().message()};
+    GRADUS_TRY(check_tensors(executor, *task, workspace));
+    if (!executor.planned->work) return {};  // an empty result
     const Status queued = (*stream)->submit(std::move(task));
     return queued.ok() ? queued : Status(ACLNN_ERR_RUNTIME_ERROR, queued.message());
 }
 
 }  // namespace
+
+Status run_here(Executor& executor) {
+    const std::unique_ptr<LaunchTask> task = task_of(executor);
+    const auto bytes = static_cast<size_t>(executor.planned->scratch.bytes());
+    const auto scratch = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    GRADUS_TRY(check_tensors(executor, *task, scratch.get()));
+    if (!executor.planned->work) return {};
+    task->workspace = Scratch::align(scratch.get());
+    const BorrowedLoop borrowed;
+    task->run();
+    return {};
+}
 
 int LaunchTask::run() noexcept {
     if (!summary) {
@@ -125,8 +146,7 @@ int LaunchTask::run() noexcept {
     const auto start = std::chrono::steady_clock::now();
     planned->work->run(address.data(), workspace);
     const auto took = std::chrono::steady_clock::now() - start;
-    log(LogLevel::info,
-        concat(*summary, " ", std::chrono::duration_cast<std::chrono::microseconds>(took).count(), " µs"));
+    log_line(concat(*summary, " ", std::chrono::duration_cast<std::chrono::microseconds>(took).count(), " µs"));
     return 0;
 }
 

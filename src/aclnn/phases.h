@@ -10,7 +10,9 @@ namespace gradus {
 // Phase one: nulls, product, handles, views; the operator's check; its plan. Writes both results only on success.
 Status make_ready(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
                   aclOpExecutor** executor);
-// The same at the C boundary.
+// Both phases on this thread, without device and stream.
+Status run_now(const Operator& op, std::span<const Value> values);
+// Phase one at the C boundary.
 aclnnStatus prepare(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
                     aclOpExecutor** executor) noexcept;
 inline aclnnStatus prepare(const Operator& op, std::initializer_list<Value> values, uint64_t* workspace_size,

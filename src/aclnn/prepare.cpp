@@ -24,28 +24,7 @@ class Preparation {
   public:
     Preparation(const Operator& op, std::span<const Value> values) : op_(op), values_(values) {}
 
-    Status run(uint64_t* workspace_size, aclOpExecutor** executor) {
-        GRADUS_TRY(check_nulls(workspace_size, executor));
-        const Result<Config> config = gradus::config();
-        if (!config.ok()) return {ACLNN_ERR_PARAM_INVALID, config.status().message()};
-        GRADUS_TRY(check_no_foreign_cann(ACLNN_ERR_INNER));
-        Call call(values_, *config);
-        if (config->limits) GRADUS_TRY(check_product(config->soc_name));
-        GRADUS_TRY(resolve(call));
-        for (size_t i = 0; i < values_.size(); ++i)
-            if (call.tensors_[i]) GRADUS_TRY(check_tensor(op_.arguments[i], call.tensors_[i]->view));
-        GRADUS_TRY(op_.check(call));
-
-        Planned planned = op_.plan(call);
-        if (planned.scratch.overflow()) return {ACLNN_ERR_RUNTIME_ERROR, "the workspace would exceed 2^63 bytes"};
-        const auto bytes = static_cast<uint64_t>(planned.scratch.bytes());
-        *executor = static_cast<aclOpExecutor*>(Executors::instance().add(make_executor(call, std::move(planned))));
-        *workspace_size = bytes;
-        return {};
-    }
-
-  private:
-    Status check_nulls(const uint64_t* workspace_size, aclOpExecutor* const* executor) const {
+    Status check_nulls() const {
         for (size_t i = 0; i < values_.size(); ++i) {
             const Argument& argument = op_.arguments[i];
             const bool pointer =
@@ -55,10 +34,26 @@ class Preparation {
         if (const int i = op_.missing != nullptr ? op_.missing(values_) : -1; i >= 0)
             return {ACLNN_ERR_PARAM_NULLPTR,
                     concat(op_.arguments[static_cast<size_t>(i)].name, ": NULL, expected with the other arguments")};
-        GRADUS_TRY(not_null(kAclnn, "workspaceSize", workspace_size));
-        return not_null(kAclnn, "executor", static_cast<const void*>(executor));
+        return {};
     }
 
+    Result<std::shared_ptr<Executor>> run(const Result<Config>& config) const {
+        if (!config.ok()) return Status(ACLNN_ERR_PARAM_INVALID, config.status().message());
+        GRADUS_TRY(check_no_foreign_cann(ACLNN_ERR_INNER));
+        Call call(values_, *config);
+        if (config->limits) GRADUS_TRY(check_product(config->soc_name));
+        GRADUS_TRY(resolve(call));
+        for (size_t i = 0; i < values_.size(); ++i)
+            if (call.tensors_[i]) GRADUS_TRY(check_tensor(op_.arguments[i], call.tensors_[i]->view));
+        GRADUS_TRY(op_.check(call));
+
+        Planned planned = op_.plan(call);
+        if (planned.scratch.overflow())
+            return Status(ACLNN_ERR_RUNTIME_ERROR, "the workspace would exceed 2^63 bytes");
+        return make_executor(call, std::move(planned));
+    }
+
+  private:
     Status check_product(const char* soc_name) const {
         const Product product = product_of(soc_name);
         const Products& listed = op_.products;
@@ -146,7 +141,24 @@ Status make_ready(const Operator& op, std::span<const Value> values, uint64_t* w
                   aclOpExecutor** executor) {
     // plans hold numbers that are computed here, which must not depend on the caller's rounding
     const DefaultFloatEnvironment environment;
-    return Preparation(op, values).run(workspace_size, executor);
+    const Preparation preparation(op, values);
+    GRADUS_TRY(preparation.check_nulls());
+    GRADUS_TRY(not_null(kAclnn, "workspaceSize", workspace_size));
+    GRADUS_TRY(not_null(kAclnn, "executor", static_cast<const void*>(executor)));
+    const Result<std::shared_ptr<Executor>> made = preparation.run(config());
+    if (!made.ok()) return made.status();
+    const auto bytes = static_cast<uint64_t>((*made)->planned->scratch.bytes());
+    *executor = static_cast<aclOpExecutor*>(Executors::instance().add(*made));
+    *workspace_size = bytes;
+    return {};
+}
+
+Status run_now(const Operator& op, std::span<const Value> values) {
+    const DefaultFloatEnvironment environment;
+    const Preparation preparation(op, values);
+    GRADUS_TRY(preparation.check_nulls());
+    const Result<std::shared_ptr<Executor>> made = preparation.run(config_without_device());
+    return made.ok() ? run_here(**made) : made.status();
 }
 
 aclnnStatus prepare(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,

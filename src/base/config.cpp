@@ -101,32 +101,48 @@ constexpr std::array<Option, kOptions> kTable = {{
 constinit std::atomic<int> log_level = -1;
 
 struct Setting {
-    const char* text = "";
+    const char* text = nullptr;  // null: not set
     int value = 0;
-    Status error;  // of the environment variable, until the function sets the option
 };
 
 struct Settings {
-    std::array<Setting, kOptions> option;
+    std::array<Setting, kOptions> preset, given;  // given: by variable or function
+    std::array<Status, kOptions> error;           // of the variable, until the function sets the option
     int devices = kPresetDevices;
     Status devices_error;
     bool sync_copies = true;
 
     Settings();
+    Status read(size_t id, std::string_view text, const char* called, Setting& to);
     Status assign(size_t id, std::string_view text, const char* called);
 
   private:
     std::set<std::string, std::less<>> texts_;  // handed out to C callers, so every value ever set stays where it is
 };
 
-Status Settings::assign(size_t id, std::string_view text, const char* called) {
+// The calling thread's own.
+constinit thread_local std::array<Setting, kOptions> thread_option{};
+
+Status Settings::read(size_t id, std::string_view text, const char* called, Setting& to) {
     int value = 0;
     const Option& o = kTable[id];
     if (!o.read(text, value))
         return {ACL_ERROR_INVALID_PARAM, concat(called, ": value '", text, "', expected ", o.wanted_text())};
-    option[id] = {texts_.emplace(text).first->c_str(), value, Status()};
-    if (id == kLog) log_level = value;
+    to = {texts_.emplace(text).first->c_str(), value};
     return {};
+}
+
+Status Settings::assign(size_t id, std::string_view text, const char* called) {
+    GRADUS_TRY(read(id, text, called, given[id]));
+    error[id] = {};
+    if (id == kLog) log_level = given[id].value;
+    return {};
+}
+
+// The thread's, the process's, or the default.
+const Setting& effective(const Settings& s, size_t id) {
+    if (thread_option[id].text != nullptr) return thread_option[id];
+    return s.given[id].text != nullptr ? s.given[id] : s.preset[id];
 }
 
 int visible_devices(int devices) {
@@ -145,11 +161,10 @@ int visible_devices(int devices) {
 Settings::Settings() {
     for (size_t id = 0; id < kOptions; ++id) {
         const char* const variable = kTable[id].variable;
-        const char* const text = getenv(variable);
-        Status status = assign(id, kTable[id].preset_text().view(), variable);
-        if (text != nullptr) status = assign(id, text, variable);
-        option[id].error = status;
+        error[id] = read(id, kTable[id].preset_text().view(), variable, preset[id]);
+        if (const char* const text = getenv(variable)) error[id] = assign(id, text, variable);
     }
+    log_level = (given[kLog].text != nullptr ? given : preset)[kLog].value;
     if (const char* text = getenv("GRADUS_DEVICES"); text != nullptr && !parse_int(text, 1, kMostDevices, devices)) {
         devices = kPresetDevices;
         devices_error = {ACL_ERROR_INVALID_PARAM,
@@ -168,12 +183,18 @@ Settings& settings(const Lock&) {
 }
 
 Config snapshot(const Settings& s) {
-    return {.limits = s.option[kLimits].value == 0,
-            .precision = static_cast<Precision>(s.option[kPrecision].value),
-            .memory = static_cast<Memory>(s.option[kMemory].value),
-            .num_threads = s.option[kNumThreads].value,
-            .max_isa = static_cast<Isa>(s.option[kMaxIsa].value),
-            .soc_name = s.option[kSocName].text};
+    return {.limits = effective(s, kLimits).value == 0,
+            .precision = static_cast<Precision>(effective(s, kPrecision).value),
+            .memory = static_cast<Memory>(effective(s, kMemory).value),
+            .num_threads = effective(s, kNumThreads).value,
+            .max_isa = static_cast<Isa>(effective(s, kMaxIsa).value),
+            .soc_name = effective(s, kSocName).text};
+}
+
+Status error_of(const Settings& s) {
+    for (const Status& error : s.error)
+        if (!error.ok()) return error;
+    return s.devices_error;
 }
 
 const Option* find_option(const char* name) {
@@ -193,10 +214,19 @@ Text option_names() {
 Result<Config> config() {
     const Lock lock = hold();
     const Settings& s = settings(lock);
-    for (const Setting& setting : s.option)
-        if (!setting.error.ok()) return setting.error;
-    if (!s.devices_error.ok()) return s.devices_error;
+    GRADUS_TRY(error_of(s));
     return snapshot(s);
+}
+
+Result<Config> config_without_device() {
+    const Lock lock = hold();
+    const Settings& s = settings(lock);
+    GRADUS_TRY(error_of(s));
+    Config config = snapshot(s);
+    const auto set = [&s](size_t id) { return thread_option[id].text != nullptr || s.given[id].text != nullptr; };
+    if (!set(kLimits)) config.limits = false;
+    if (!set(kMemory)) config.memory = Memory::any;
+    return config;
 }
 
 Config config_or_default() {
@@ -205,6 +235,7 @@ Config config_or_default() {
 }
 
 LogLevel config_log_level() noexcept {
+    if (thread_option[kLog].text != nullptr) return static_cast<LogLevel>(thread_option[kLog].value);
     if (log_level.load(std::memory_order_relaxed) < 0) try {
             const Lock lock = hold();
             settings(lock);
@@ -224,21 +255,40 @@ int config_devices() {
     return settings(lock).devices;
 }
 
-Status set_option(const char* name, const char* value) {
-    if (name == nullptr || value == nullptr)
-        return {ACL_ERROR_INVALID_PARAM, concat(name == nullptr ? "name" : "value", ": NULL")};
+namespace {
+
+Status known_option(const char* name, size_t& id) {
+    if (name == nullptr) return {ACL_ERROR_INVALID_PARAM, "name: NULL"};
     const Option* const option = find_option(name);
     if (option == nullptr)
         return {ACL_ERROR_INVALID_PARAM, concat("unknown option '", name, "', expected one of ", option_names())};
+    id = static_cast<size_t>(option - kTable.data());
+    return {};
+}
+
+}  // namespace
+
+Status set_option(const char* name, const char* value) {
+    size_t id = 0;
+    GRADUS_TRY(known_option(name, id));
+    if (value == nullptr) return {ACL_ERROR_INVALID_PARAM, "value: NULL"};
     const Lock lock = hold();
-    return settings(lock).assign(static_cast<size_t>(option - kTable.data()), value, option->name);
+    return settings(lock).assign(id, value, name);
+}
+
+Status set_thread_option(const char* name, const char* value) {
+    size_t id = 0;
+    GRADUS_TRY(known_option(name, id));
+    if (value == nullptr) return thread_option[id] = {}, Status();
+    const Lock lock = hold();
+    return settings(lock).read(id, value, name, thread_option[id]);
 }
 
 const char* get_option(const char* name) {
-    const Option* const option = name != nullptr ? find_option(name) : nullptr;
-    if (option == nullptr) return nullptr;
+    size_t id = 0;
+    if (!known_option(name, id).ok()) return nullptr;
     const Lock lock = hold();
-    return settings(lock).option[static_cast<size_t>(option - kTable.data())].text;
+    return effective(settings(lock), id).text;
 }
 
 }  // namespace gradus

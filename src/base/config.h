@@ -22,8 +22,11 @@ struct Config {
     const char* soc_name = "";  // lives as long as the process
 };
 
-// A wrong value in the environment is an error of whoever needs the configuration.
+// A wrong value in the environment is an error of whoever needs the configuration. Options of the calling thread beat
+// those of the process.
 Result<Config> config();
+// For work without a device: where nobody has set them, `limits` is off and `memory` is any.
+Result<Config> config_without_device();
 // The same without the error: wrong values count as absent.
 Config config_or_default();
 
@@ -32,6 +35,7 @@ bool config_sync_copies();  // GRADUS_SYNC_COPIES, default on
 int config_devices();       // GRADUS_DEVICES, narrowed by ASCEND_RT_VISIBLE_DEVICES
 
 Status set_option(const char* name, const char* value);
+Status set_thread_option(const char* name, const char* value);  // value nullptr: as the process has it
 const char* get_option(const char* name);  // nullptr: unknown
 
 }  // namespace gradus

@@ -12,7 +12,10 @@ namespace gradus {
 bool log_enabled(LogLevel level) noexcept { return level <= config_log_level(); }
 
 void log(LogLevel level, const Text& line) noexcept {
-    if (!log_enabled(level)) return;
+    if (log_enabled(level)) log_line(line);
+}
+
+void log_line(const Text& line) noexcept {
     const int before = errno;
     char head[] = "gradus: ", end[] = "\n";
     const iovec parts[] = {{head, sizeof head - 1},

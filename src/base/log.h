@@ -9,5 +9,6 @@ enum class LogLevel { off, error, info, trace };
 
 bool log_enabled(LogLevel level) noexcept;
 void log(LogLevel level, const Text& line) noexcept;
+void log_line(const Text& line) noexcept;  // of whatever level: someone asked for it
 
 }  // namespace gradus

@@ -98,6 +98,19 @@ Status unknown_operator(const char* name) {
     return invalid("op", name == nullptr ? "NULL" : name, ", expected one of ", names);
 }
 
+// Calls `then` with the operator and its arguments in C order; speaks under the operator's name.
+template <typename Then>
+aclnnStatus by_name(const char* function, const char* op, const gradusArg* args, uint64_t count, const Then& then) {
+    const Operator* const found = find_operator(op);
+    return guarded(found != nullptr ? found->function : function, kAclnn, [&]() -> Status {
+        if (found == nullptr) return unknown_operator(op);
+        if (args == nullptr && count > 0) return {ACLNN_ERR_PARAM_NULLPTR, concat("args: NULL with count ", count)};
+        std::vector<Value> values;
+        GRADUS_TRY(arrange(*found, {args, static_cast<size_t>(count)}, values));
+        return then(*found, values);
+    });
+}
+
 std::string all_json() {
     std::string json = "[";
     each_operator([&](const Operator& op) { json += (json.size() == 1 ? "" : ",\n ") + operator_json(op); });
@@ -128,14 +141,13 @@ const char* gradusCatalogue(void) {
 
 aclnnStatus gradusPrepare(const char* op, const gradusArg* args, uint64_t count, uint64_t* workspaceSize,
                           aclOpExecutor** executor) {
-    const Operator* const found = find_operator(op);
-    return guarded(found != nullptr ? found->function : __func__, kAclnn, [&]() -> Status {
-        if (found == nullptr) return unknown_operator(op);
-        if (args == nullptr && count > 0) return {ACLNN_ERR_PARAM_NULLPTR, concat("args: NULL with count ", count)};
-        std::vector<Value> values;
-        GRADUS_TRY(arrange(*found, {args, static_cast<size_t>(count)}, values));
-        return make_ready(*found, values, workspaceSize, executor);
+    return by_name(__func__, op, args, count, [&](const Operator& found, std::span<const Value> values) {
+        return make_ready(found, values, workspaceSize, executor);
     });
+}
+
+aclnnStatus gradusRun(const char* op, const gradusArg* args, uint64_t count) {
+    return by_name(__func__, op, args, count, run_now);
 }
 
 aclnnStatus gradusLaunch(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream) {

@@ -2,6 +2,7 @@
 #include "base/config.h"
 #include "gradus/gradus.h"
 #include "runtime/api.h"
+#include "runtime/parallel.h"
 
 using namespace gradus;
 
@@ -13,6 +14,14 @@ const char* gradusVersion(void) {
 
 aclError gradusSetOption(const char* name, const char* value) {
     return guarded(__func__, kAcl, [&] { return set_option(name, value); });
+}
+
+aclError gradusSetThreadOption(const char* name, const char* value) {
+    return guarded(__func__, kAcl, [&] { return set_thread_option(name, value); });
+}
+
+aclError gradusSetLoop(gradusLoop loop, void* host) {
+    return guarded(__func__, kAcl, [&] { return lend_loop(loop, host), Status(); });
 }
 
 const char* gradusGetOption(const char* name) {

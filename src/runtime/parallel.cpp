@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/lock.h"
+#include "runtime/float_environment.h"
 #include "runtime/thread.h"
 
 #if defined(__x86_64__)
@@ -46,11 +47,20 @@ struct Team {
 };
 Team& team = *new Team;  // at load, so that no fork meets it half made; never destroyed: a stream may work at exit
 
+// A host's threads. Whether the loops of this thread may use them is the thread's own matter.
+struct Host {
+    HostLoop loop = nullptr;
+    void* self = nullptr;
+};
+constinit Host lent;  // behind the process lock
+constinit thread_local bool borrowing = false;
+
 [[maybe_unused]] const bool prepared = [] {
     after_fork_in_child([] {  // who waited for a signal of the team's was a worker, or waited for one
         team.serial |= team.workers > 0;
         team.loops = nullptr;
         team.computing = 0;
+        lent = {};  // its threads did not come along either
     });
     return true;
 }();
@@ -126,11 +136,32 @@ void end(Loop& loop) {
     if (team.loops != nullptr) team.work.notify_one();  // another loop may have waited for a CPU
 }
 
+Host borrowed() {
+    if (!borrowing) return {};
+    const Lock lock = hold();
+    return lent;
+}
+
+void work_for_host(void* data, int64_t i) {
+    const DefaultFloatEnvironment environment;
+    static_cast<Loop*>(data)->work(static_cast<int>(i));
+}
+
 }  // namespace
+
+void lend_loop(HostLoop loop, void* host) noexcept {
+    const Lock lock = hold();
+    lent = {loop, host};
+}
+
+BorrowedLoop::BorrowedLoop() noexcept { borrowing = true; }
+BorrowedLoop::~BorrowedLoop() { borrowing = false; }
 
 void parallel_blocks(int64_t blocks, int slots, BlockFunction f, const void* context) noexcept {
     const int most = static_cast<int>(std::min<int64_t>(blocks, slots));
     Loop loop{.f = f, .context = context, .blocks = blocks, .slots = most, .threads = slots};
+    if (most > 1)
+        if (const Host host = borrowed(); host.loop != nullptr) return host.loop(host.self, most, work_for_host, &loop);
     const bool helped = most > 1 && begin(loop);
     loop.work(0);
     if (helped) end(loop);

@@ -20,4 +20,17 @@ void parallel_for(int64_t blocks, int slots, const F& f) noexcept {
         &f);
 }
 
+// Whose threads help: a host's loop, as in gradus.h, for the calls inside a BorrowedLoop; null: always our own.
+using HostLoop = void (*)(void* host, int64_t count, void (*body)(void* data, int64_t i), void* data);
+void lend_loop(HostLoop loop, void* host) noexcept;
+
+// While it lives, loops of this thread run on the host's threads, if it lends any.
+class BorrowedLoop {
+  public:
+    BorrowedLoop() noexcept;
+    ~BorrowedLoop();
+    BorrowedLoop(const BorrowedLoop&) = delete;
+    BorrowedLoop& operator=(const BorrowedLoop&) = delete;
+};
+
 }  // namespace gradus

@@ -1,4 +1,6 @@
 // Tensors, arrays, lists, executors, and both phases of every operator.
+#include <array>
+
 #include "cases.h"
 
 namespace gradus::faults {
@@ -109,12 +111,15 @@ void add_executors(Adder add) {
     add.works("aclnnFinalize", [](World&) { return aclnnFinalize(); });
 }
 
-int prepare_by_name(World& w, const char* dim) {
-    gradusArg args[3] = {};
+std::array<gradusArg, 3> named_arguments(const World& w, const char* dim) {
+    std::array<gradusArg, 3> args{};
     args[0].name = "x", args[0].value.tensor = w.t[0];
     args[1].name = dim, args[1].kind = GRADUS_INT, args[1].value.i = -1;
     args[2].name = "out", args[2].value.tensor = w.t[1];
-    return gradusPrepare("SwiGlu", args, 3, &w.out.size, &w.out.executor);
+    return args;
+}
+int prepare_by_name(World& w, const char* dim) {
+    return gradusPrepare("SwiGlu", named_arguments(w, dim).data(), 3, &w.out.size, &w.out.executor);
 }
 
 void add_by_name(Adder add) {
@@ -126,6 +131,8 @@ void add_by_name(Adder add) {
         .may_allocate = true;  // to put the arguments in order
     add.refuses("gradusPrepare", kInvalid, "expected one of",
                 [](World& w) { return gradusPrepare("SwiGlo", nullptr, 0, &w.out.size, &w.out.executor); });
+    add.works("gradusRun", [](World& w) { return gradusRun("SwiGlu", named_arguments(w, "dim").data(), 3); });
+    add.refuses("gradusRun", kInvalid, "expected one of", [](World&) { return gradusRun("SwiGlo", nullptr, 0); });
     add.works("gradusLaunch", [](World& w) { return w.run(gradusLaunch, w.executor, w.size, w.stream); }).prepare =
         with_executor;
     add.refuses("gradusLaunch", kNull, "executor: NULL",

@@ -65,6 +65,11 @@ void add_process(Adder add) {
                   return gradusSetOption("soc_name", name);
               })
         .stays = true;
+    add.works("gradusSetThreadOption", [](World&) { return gradusSetThreadOption("log", nullptr); });
+    add.works("gradusSetThreadOption", [](World&) { return gradusSetThreadOption("precision", "fast"); });
+    add.refuses("gradusSetThreadOption", kParam, "unknown option",
+                [](World&) { return gradusSetThreadOption("color", "blue"); });
+    add.works("gradusSetLoop", [](World&) { return gradusSetLoop(nullptr, nullptr); });
     add.refuses("gradusSetOption", kParam, "unknown option", [](World&) { return gradusSetOption("color", "blue"); });
     add.refuses("gradusSetOption", kParam, "name: NULL", [](World&) { return gradusSetOption(nullptr, "on"); });
 

@@ -71,7 +71,8 @@ int no_memory_code(const std::string& function) {
 
 // Both phases speak under the operator's name, and so does the call by name.
 std::string speaker(const Case& c) {
-    if (c.function == "gradusPrepare") return c.message == "expected one of" ? "gradusPrepare" : "aclnnSwiGlu";
+    if (c.function == "gradusPrepare" || c.function == "gradusRun")
+        return c.message == "expected one of" ? c.function : "aclnnSwiGlu";
     return c.function.substr(0, c.function.find("GetWorkspaceSize"));
 }
 

@@ -178,8 +178,11 @@ SIGNATURE(aclnnStatus, aclnnFusedLinearCrossEntropyLossGrad, (void*, uint64_t, a
 
 SIGNATURE(const char*, gradusVersion, (void))
 SIGNATURE(aclError, gradusSetOption, (const char*, const char*))
+SIGNATURE(aclError, gradusSetThreadOption, (const char*, const char*))
 SIGNATURE(const char*, gradusGetOption, (const char*))
 SIGNATURE(const char*, gradusCatalogue, (void))
+SIGNATURE(aclnnStatus, gradusRun, (const char*, const gradusArg*, uint64_t))
+SIGNATURE(aclError, gradusSetLoop, (gradusLoop, void*))
 SIGNATURE(aclnnStatus, gradusPrepare, (const char*, const gradusArg*, uint64_t, uint64_t*, aclOpExecutor**))
 SIGNATURE(aclnnStatus, gradusLaunch, (void*, uint64_t, aclOpExecutor*, aclrtStream))
 SIGNATURE(const char*, gradusPath, (const aclOpExecutor*))
