@@ -111,4 +111,11 @@ int run_main(int argc, char** argv) {
 }  // namespace
 }  // namespace gradus::cli
 
-int main(int argc, char** argv) { return gradus::cli::run_main(argc, argv); }
+int main(int argc, char** argv) {
+    try {
+        return gradus::cli::run_main(argc, argv);
+    } catch (...) {  // while it was said what went wrong
+        std::fputs("gradus: out of memory\n", stderr);
+        return gradus::cli::kEnvironment;
+    }
+}

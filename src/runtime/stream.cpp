@@ -93,7 +93,7 @@ Status Stream::submit(std::unique_ptr<Task> task, std::unique_ptr<Task> second) 
 
 bool Stream::start_own_thread() noexcept {
     if (!all.exit_prepared) all.exit_prepared = std::atexit([] { finish_at_exit(); }) == 0;
-    auto* const self = new (std::nothrow) std::shared_ptr<Stream>(shared_from_this());
+    auto* const self = new (std::nothrow) std::shared_ptr<Stream>(weak_from_this().lock());
     const auto body = [](void* argument) {
         const std::unique_ptr<std::shared_ptr<Stream>> stream(static_cast<std::shared_ptr<Stream>*>(argument));
         (*stream)->serve();
