@@ -48,6 +48,8 @@ const char* type_name(aclDataType type) {
             return "f16";
         case ACL_BF16:
             return "bf16";
+        case ACL_DOUBLE:
+            return "f64";
         case ACL_INT32:
             return "int32";
         case ACL_INT64:
@@ -74,6 +76,8 @@ double Array::at(int64_t i) const {
             return static_cast<float>(op::fp16_t::from_bits(read<uint16_t>(from)));
         case ACL_BF16:
             return static_cast<float>(op::bfloat16::from_bits(read<uint16_t>(from)));
+        case ACL_DOUBLE:
+            return read<double>(from);
         case ACL_INT32:
             return read<int32_t>(from);
         case ACL_INT64:
@@ -92,6 +96,8 @@ void Array::set(int64_t i, double value) {
             return write(to, op::fp16_t(value));
         case ACL_BF16:
             return write(to, op::bfloat16(value));
+        case ACL_DOUBLE:
+            return write(to, value);
         case ACL_INT32:
             return write(to, static_cast<int32_t>(value));
         case ACL_INT64:

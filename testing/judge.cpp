@@ -14,6 +14,7 @@ struct Grid {
 Grid grid(aclDataType type) {
     if (type == ACL_FLOAT16) return {11, -14, 15};
     if (type == ACL_BF16) return {8, -126, 127};
+    if (type == ACL_DOUBLE) return {53, -1022, 1023};
     return {24, -126, 127};
 }
 

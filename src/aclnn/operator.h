@@ -57,6 +57,8 @@ struct Argument {
     std::optional<Value> preset = std::nullopt;
 
     bool is_tensor() const { return kind == GRADUS_TENSOR; }
+    // Such an argument may be f64 as well, if precision is golden or magnitude.
+    bool is_float() const { return is_tensor() && gradus::is_float(dtypes[0]); }
 };
 
 constexpr Argument input(const char* name, std::span<const DType> dtypes, const char* shape, const char* example = "",

@@ -44,7 +44,8 @@ class Preparation {
         if (config->limits) GRADUS_TRY(check_product(config->soc_name));
         GRADUS_TRY(resolve(call));
         for (size_t i = 0; i < values_.size(); ++i)
-            if (call.tensors_[i]) GRADUS_TRY(check_tensor(op_.arguments[i], call.tensors_[i]->view));
+            if (call.tensors_[i]) GRADUS_TRY(check_tensor(op_.arguments[i], call.tensors_[i]->view, *config));
+        GRADUS_TRY(check_doubles(call));
         GRADUS_TRY(op_.check(call));
 
         Planned planned = op_.plan(call);
@@ -81,14 +82,44 @@ class Preparation {
     }
 
     // What holds for every tensor of every operator.
-    Status check_tensor(const Argument& argument, const TensorView& view) const {
-        GRADUS_TRY(expect_dtype(argument.name, view, argument.dtypes));
+    Status check_tensor(const Argument& argument, const TensorView& view, const Config& config) const {
+        GRADUS_TRY(check_dtype(argument, view, config.golden()));
         GRADUS_TRY(check_format(argument.name, view.format));
         if (const Status extent = check_extent(view); !extent.ok())
             return {extent.code(), concat(argument.name, ": ", extent.message())};
         if (argument.direction == Direction::output && overlaps_itself(view))
             return invalid(argument.name, "elements of the view ", shape_text(view),
                            " share addresses, expected an output without overlap");
+        return {};
+    }
+
+    Status check_dtype(const Argument& argument, const TensorView& view, bool golden) const {
+        const bool is_double = argument.is_float() && view.dtype == DType::f64;
+        if (is_double && golden) return {};
+        const Status status = expect_dtype(argument.name, view, argument.dtypes);
+        if (!is_double) return status;
+        return {status.code(), concat(status.message(), " (f64 only with precision golden or magnitude)")};
+    }
+
+    // f64 is for all float arguments, or for all float outputs.
+    Status check_doubles(const Call& call) const {
+        const auto first_double = [&](Direction direction) {
+            for (size_t i = 0; i < values_.size(); ++i)
+                if (call.tensors_[i] && op_.arguments[i].direction == direction &&
+                    call.tensors_[i]->view.dtype == DType::f64)
+                    return op_.arguments[i].name;
+            return static_cast<const char*>(nullptr);
+        };
+        const char* const of_inputs = first_double(Direction::input);
+        const char* const any = of_inputs != nullptr ? of_inputs : first_double(Direction::output);
+        if (any == nullptr) return {};
+        for (size_t i = 0; i < values_.size(); ++i) {
+            const Argument& argument = op_.arguments[i];
+            const bool asked = argument.is_float() && (of_inputs != nullptr || argument.direction == Direction::output);
+            if (asked && call.tensors_[i] && call.tensors_[i]->view.dtype != DType::f64)
+                return invalid(argument.name, "dtype ", dtype_name(call.tensors_[i]->view.dtype), ", expected f64 as ",
+                               any);
+        }
         return {};
     }
 

@@ -28,6 +28,10 @@ Status expect_same_dtype(const char* argument, const TensorView& view, const cha
     return invalid(argument, "dtype ", dtype_name(view.dtype), ", expected ", dtype_name(as.dtype), " as ", other);
 }
 
+Status expect_result_dtype(const char* argument, const TensorView& view, const char* other, const TensorView& as) {
+    return view.dtype == DType::f64 ? Status() : expect_same_dtype(argument, view, other, as);
+}
+
 Status expect_rank(const char* argument, const TensorView& view, int least, int most) {
     if (view.rank >= least && view.rank <= most) return {};
     const Text wanted = least == most ? concat(least) : concat(least, " to ", most);

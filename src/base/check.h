@@ -25,6 +25,8 @@ Text shape_list(std::span<const int64_t> sizes);
 
 Status expect_dtype(const char* argument, const TensorView& view, std::span<const DType> dtypes);
 Status expect_same_dtype(const char* argument, const TensorView& view, const char* other, const TensorView& as);
+// An output of golden or magnitude may be f64, whatever the inputs are.
+Status expect_result_dtype(const char* argument, const TensorView& view, const char* other, const TensorView& as);
 Status expect_rank(const char* argument, const TensorView& view, int least, int most);
 Status expect_shape(const char* argument, const TensorView& view, std::span<const int64_t> sizes);
 

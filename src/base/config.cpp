@@ -77,7 +77,7 @@ struct Option {
 
 constexpr std::array<Option, kOptions> kTable = {{
     {.name = "limits", .variable = "GRADUS_LIMITS", .words = {"on", "off"}},
-    {.name = "precision", .variable = "GRADUS_PRECISION", .words = {"fast", "golden"}},
+    {.name = "precision", .variable = "GRADUS_PRECISION", .words = {"fast", "golden", "magnitude"}},
     {.name = "memory", .variable = "GRADUS_MEMORY", .words = {"device", "any"}},
     {.name = "num_threads",
      .variable = "GRADUS_NUM_THREADS",

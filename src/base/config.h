@@ -9,7 +9,7 @@ namespace gradus {
 
 inline constexpr int kMostDevices = 1024;
 
-enum class Precision { fast, golden };
+enum class Precision { fast, golden, magnitude };  // the last two are golden's loops
 enum class Memory { device, any };
 
 // Everything phase one needs to know, as it was when it was asked for.
@@ -20,6 +20,9 @@ struct Config {
     int num_threads = 1;
     Isa max_isa = Isa::scalar;
     const char* soc_name = "";  // lives as long as the process
+
+    bool golden() const { return precision != Precision::fast; }
+    const char* golden_path() const { return precision == Precision::magnitude ? "magnitude" : "golden"; }
 };
 
 // A wrong value in the environment is an error of whoever needs the configuration. Options of the calling thread beat

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -16,6 +17,7 @@ enum class DType : int {
     f32 = ACL_FLOAT,
     f16 = ACL_FLOAT16,
     bf16 = ACL_BF16,
+    f64 = ACL_DOUBLE,
     i32 = ACL_INT32,
     i64 = ACL_INT64,
     u8 = ACL_UINT8,
@@ -40,6 +42,10 @@ inline constexpr DType kDTypeOf<f16> = DType::f16;
 template <>
 inline constexpr DType kDTypeOf<bf16> = DType::bf16;
 
+inline bool is_float(DType dtype) {
+    return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f64;
+}
+
 // Calls f with a value of the element type; f32, f16 and bf16 only, which the check has made sure of.
 template <typename F>
 decltype(auto) visit_float(DType dtype, F&& f) {
@@ -48,6 +54,13 @@ decltype(auto) visit_float(DType dtype, F&& f) {
     return f(float{});
 }
 
+// f64 as well, which golden alone takes.
+template <typename F>
+decltype(auto) visit_any_float(DType dtype, F&& f) {
+    return dtype == DType::f64 ? f(double{}) : visit_float(dtype, f);
+}
+
+inline double to_f64(double x) { return x; }
 inline double to_f64(float x) { return x; }
 inline double to_f64(bf16 x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
 inline double to_f64(f16 x) {
@@ -55,8 +68,10 @@ inline double to_f64(f16 x) {
     double magnitude;
     if (exponent == 31)
         magnitude = fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
-    else
-        magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25);
+    else if (exponent == 0)
+        magnitude = fraction * 0x1p-24;
+    else  // the same number with f64's exponent; golden converts every factor of a product, and ldexp takes ten times as long
+        magnitude = std::bit_cast<double>(static_cast<uint64_t>(exponent + 1008) << 52 | static_cast<uint64_t>(fraction) << 42);
     return (x.bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
@@ -72,8 +87,8 @@ double round_to_grid(double x) {
 
 template <typename T>
 T from_f64(double x) {
-    if constexpr (std::is_same_v<T, float>) {
-        return static_cast<float>(x);
+    if constexpr (std::is_floating_point_v<T>) {
+        return static_cast<T>(x);
     } else if constexpr (std::is_same_v<T, bf16>) {
         const auto bits = std::bit_cast<uint32_t>(static_cast<float>(round_to_grid<8, -126, 127>(x)));
         return bf16{static_cast<uint16_t>(std::isnan(x) ? bits >> 16 | 0x40 : bits >> 16)};
@@ -89,6 +104,14 @@ T from_f64(double x) {
         const int fraction = static_cast<int>(std::ldexp(magnitude, 10 - exponent)) - 1024;
         return f16{static_cast<uint16_t>(sign | (exponent + 15) << 10 | fraction)};
     }
+}
+
+// One element of any float type.
+inline double load_f64(DType dtype, const std::byte* at) {
+    return visit_any_float(dtype, [at]<typename T>(T) { return to_f64(*reinterpret_cast<const T*>(at)); });
+}
+inline void store_f64(DType dtype, std::byte* at, double x) {
+    visit_any_float(dtype, [=]<typename T>(T) { *reinterpret_cast<T*>(at) = from_f64<T>(x); });
 }
 
 }  // namespace gradus

@@ -63,15 +63,17 @@ void run_tile(const Tiles& tiles, int64_t tile, std::byte* const* address, const
     std::array<std::byte*, Batch::kMost> dense{}, real{};
     std::array<bool, Batch::kMost> staged{};
     bool any_staged = false;
+    int64_t most = Tiles::kStage;  // elements that every stage has room for: f64 has half
     for (int i = 0; i < rows.operands; ++i) {
         const auto& operand = rows.operand[static_cast<size_t>(i)];
         any_staged |= staged[static_cast<size_t>(i)] = !rows.dense(i) || (operand.written && tiles.streaming);
+        most = std::min(most, kStageBytes / operand.item);
     }
     const int64_t row_begin = tile / tiles.column_tiles * tiles.tile_rows;
     const int64_t row_end = std::min(row_begin + tiles.tile_rows, rows.outer.count);
     const int64_t begin = tile % tiles.column_tiles * tiles.tile_columns;
     const int64_t end = std::min(begin + tiles.tile_columns, rows.length);
-    const int64_t piece = any_staged ? Tiles::kStage : end - begin;
+    const int64_t piece = any_staged ? most : end - begin;
     for (int64_t row = row_begin; row < row_end; ++row) {
         for (int64_t column = begin; column < end; column += piece) {
             const int64_t n = std::min(piece, end - column);

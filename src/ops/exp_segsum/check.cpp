@@ -17,7 +17,7 @@ Status check_forward(const Call& call) {
     using namespace forward;
     const TensorView &self = call.view(kSelf), &out = call.view(kOut);
     GRADUS_TRY(expect_rank("self", self, kLeastRank, kMostRank));
-    GRADUS_TRY(expect_same_dtype("out", out, "self", self));
+    GRADUS_TRY(expect_result_dtype("out", out, "self", self));
     TensorView wanted = self;
     wanted.size[static_cast<size_t>(wanted.rank++)] = self.of(self.rank - 1);
     return expect_shape("out", out, first_sizes(wanted, wanted.rank));
@@ -33,7 +33,7 @@ Status check_backward(const Call& call) {
         return invalid("gradOutput", "shape ", shape_text(grad_output), ", expected the last two dims to be equal");
     GRADUS_TRY(expect_same_dtype("gradSelf", grad_self, "gradOutput", grad_output));
     GRADUS_TRY(expect_shape("gradSelf", grad_self, first_sizes(grad_output, rank)));
-    GRADUS_TRY(expect_same_dtype("gradInput", grad_input, "gradOutput", grad_output));
+    GRADUS_TRY(expect_result_dtype("gradInput", grad_input, "gradOutput", grad_output));
     return expect_shape("gradInput", grad_input, first_sizes(grad_output, rank - 1));
 }
 

@@ -1,55 +1,59 @@
 #include "ops/exp_segsum/golden.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "base/golden.h"
 
 namespace gradus::exp_segsum {
 namespace {
 
-template <typename T>
-void forward_begin(const void* x, int64_t size, ForwardColumns& columns) noexcept {
-    for (int64_t j = 0; j < size; ++j) {
-        columns.value[j] = 0;
-        columns.step[j] = to_f64(static_cast<const T*>(x)[j]);
-    }
+using std::exp;
+
+template <typename T, typename Number>
+Number element(const GoldenMatrix& m, int64_t i, int64_t j) {
+    return to_f64(*reinterpret_cast<const T*>(m.at + i * m.row + j * m.column));
 }
 
-template <typename T>
-void forward_rows(int64_t first, int64_t count, int64_t size, const ForwardColumns& columns, void* to,
-                  int64_t pitch) noexcept {
-    for (int64_t i = first; i < first + count; ++i)
+// sum[j] = x[j+1] + … + x[i]
+template <typename T, typename Number>
+void forward(DType to, int64_t size, const GoldenMatrix& x, const GoldenMatrix& out, Number* sum) {
+    std::fill(sum, sum + size, Number{});
+    for (int64_t i = 0; i < size; ++i)
         for (int64_t j = 0; j < size; ++j) {
-            if (j < i) columns.value[j] += columns.step[i];
-            static_cast<T*>(to)[(i - first) * pitch + j] = from_f64<T>(j < i    ? std::exp(columns.value[j])
-                                                                       : j == i ? 1
-                                                                                : 0);
+            if (j < i) sum[j] += element<T, Number>(x, 0, i);
+            const double value = j < i ? result_of(exp(sum[j])) : j == i ? 1 : 0;
+            store_f64(to, out.at + i * out.row + j * out.column, value);
         }
 }
 
-template <typename T>
-void backward_rows(const MatrixRows& g, const MatrixRows& y, int64_t first, int64_t count, int64_t size,
-                   BackwardColumns& columns) noexcept {
-    if (first + count == size)
-        for (int64_t j = 0; j < size; ++j) columns.sum[j] = 0;
-    for (int64_t i = first + count - 1; i >= first; --i) {
-        const T* g_row = static_cast<const T*>(g.at) + (i - first) * g.pitch;
-        const T* y_row = static_cast<const T*>(y.at) + (i - first) * y.pitch;
-        columns.result[i] = 0;
-        for (int64_t j = 0; j < i; ++j) columns.result[i] += columns.sum[j] += to_f64(g_row[j]) * to_f64(y_row[j]);
+// sum[j] = p[i][j] + … + p[T−1][j] of p = g·y
+template <typename T, typename Number>
+void backward(DType to, int64_t size, const GoldenMatrix& g, const GoldenMatrix& y, const GoldenMatrix& out,
+              Number* sum) {
+    std::fill(sum, sum + size, Number{});
+    for (int64_t i = size - 1; i >= 0; --i) {
+        Number result{};
+        for (int64_t j = 0; j < i; ++j)
+            result += sum[j] += element<T, Number>(g, i, j) * element<T, Number>(y, i, j);
+        store_f64(to, out.at + i * out.column, result_of(result));
     }
-}
-
-template <typename T>
-void backward_store(const BackwardColumns& columns, int64_t size, void* out, int64_t step) noexcept {
-    for (int64_t j = 0; j < size; ++j) static_cast<T*>(out)[j * step] = from_f64<T>(columns.result[j]);
 }
 
 }  // namespace
 
-ForwardKernel golden_forward(DType dtype) {
-    return visit_float(dtype, []<typename T>(T) -> ForwardKernel { return {&forward_begin<T>, &forward_rows<T>}; });
+void golden_forward(const GoldenTypes& types, int64_t size, const GoldenMatrix& x, const GoldenMatrix& out,
+                    void* sums) noexcept {
+    visit_golden(types.from, types.precision, [&]<typename T, typename Number>(T, Number) {
+        forward<T>(types.to, size, x, out, static_cast<Number*>(sums));
+    });
 }
-BackwardKernel golden_backward(DType dtype) {
-    return visit_float(dtype, []<typename T>(T) -> BackwardKernel { return {&backward_rows<T>, &backward_store<T>}; });
+
+void golden_backward(const GoldenTypes& types, int64_t size, const GoldenMatrix& g, const GoldenMatrix& y,
+                     const GoldenMatrix& out, void* sums) noexcept {
+    visit_golden(types.from, types.precision, [&]<typename T, typename Number>(T, Number) {
+        backward<T>(types.to, size, g, y, out, static_cast<Number*>(sums));
+    });
 }
 
 }  // namespace gradus::exp_segsum

@@ -1,13 +1,30 @@
 // The specification: plain loops in f64, elements as given, one rounding at the end. Shares nothing with kernel.cpp.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
+#include "base/config.h"
 #include "base/dtype.h"
-#include "ops/exp_segsum/kernel.h"
 
 namespace gradus::exp_segsum {
 
-// The same rows as in kernel.h.
-ForwardKernel golden_forward(DType dtype);
-BackwardKernel golden_backward(DType dtype);
+// A matrix or, with one row, a vector; strides in bytes.
+struct GoldenMatrix {
+    std::byte* at;
+    int64_t row, column;
+};
+
+// What is computed, of which elements into which.
+struct GoldenTypes {
+    Precision precision;
+    DType from, to;
+};
+
+// One matrix of T×T. sums: T numbers, as large as the precision has them
+void golden_forward(const GoldenTypes& types, int64_t size, const GoldenMatrix& x, const GoldenMatrix& out,
+                    void* sums) noexcept;
+void golden_backward(const GoldenTypes& types, int64_t size, const GoldenMatrix& g, const GoldenMatrix& y,
+                     const GoldenMatrix& out, void* sums) noexcept;
 
 }  // namespace gradus::exp_segsum

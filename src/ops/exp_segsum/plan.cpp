@@ -5,7 +5,6 @@
 
 #include "base/batch.h"
 #include "base/gather.h"
-#include "ops/exp_segsum/golden.h"
 #include "ops/exp_segsum/kernel.h"
 #include "runtime/parallel.h"
 
@@ -40,10 +39,7 @@ struct Blocks {
           slots(threads) {}
 };
 
-const char* path_of(const Config& config) {
-    return config.precision == Precision::golden ? "golden" : isa_name(std::min(config.max_isa, Isa::avx512));
-}
-int64_t cost_of(const Config& config) { return config.precision == Precision::golden ? 16 : 1; }
+const char* path_of(const Config& config) { return isa_name(std::min(config.max_isa, Isa::avx512)); }
 
 struct ForwardPlan final : Work {
     Batch batch;  // self, out
@@ -206,8 +202,8 @@ Planned plan_forward(const Call& call) {
     const TensorView &self = call.view(kSelf), &out = call.view(kOut);
     Planned result;
     if (out.empty()) return result;
+    if (call.config.golden()) return plan_golden(call, std::array{int{kSelf}, int{kOut}}, self.rank - 1);
     const TensorView* const views[] = {&self, &out};
-    const bool golden = call.config.precision == Precision::golden;
     const int threads = call.config.num_threads;
     ForwardPlan plan;
     plan.size = self.of(self.rank - 1);
@@ -217,13 +213,13 @@ Planned plan_forward(const Call& call) {
     plan.x_step = plan.size == 1 ? 1 : self.step(self.rank - 1);
     plan.stage_rows = std::max<int64_t>(1, kStageElements / plan.size / kRowGroup) * kRowGroup;
     plan.out = matrix_strides(out, plan.size);
-    result.bytes = out.numel() * plan.item * cost_of(call.config);
+    result.bytes = out.numel() * plan.item;
     plan.streaming = out.numel() * plan.item > kStreamingBytes;
     plan.in_place = plan.out.dense && !plan.streaming && plan.size % kPadding == 0;
     const int64_t matrix = plan.size * plan.size;
     plan.small = !plan.in_place && plan.out.dense && plan.out.pitch == plan.size && matrix <= kStageElements / 2 &&
                  plan.batch.packed(1, matrix * plan.item);
-    plan.kernel = golden ? golden_forward(self.dtype) : choose_forward(self.dtype, call.config.max_isa);
+    plan.kernel = choose_forward(self.dtype, call.config.max_isa);
     if (plan.size > kMostOnStack) {
         plan.value = result.scratch.book<double>(padded(plan.size), threads);
         plan.step = result.scratch.book<double>(padded(plan.size), threads);
@@ -240,8 +236,9 @@ Planned plan_backward(const Call& call) {
     const TensorView &g = call.view(kGradOutput), &y = call.view(kGradSelf), &out = call.view(kGradInput);
     Planned result;
     if (out.empty()) return result;
+    if (call.config.golden())
+        return plan_golden(call, std::array{int{kGradOutput}, int{kGradSelf}, int{kGradInput}}, out.rank - 1);
     const TensorView* const views[] = {&g, &y, &out};
-    const bool golden = call.config.precision == Precision::golden;
     const int threads = call.config.num_threads;
     BackwardPlan plan;
     plan.size = out.of(out.rank - 1);
@@ -251,8 +248,8 @@ Planned plan_backward(const Call& call) {
     plan.out_step = out.step(out.rank - 1);
     plan.g = matrix_strides(g, plan.size);
     plan.y = matrix_strides(y, plan.size);
-    result.bytes = g.numel() * plan.item * cost_of(call.config);  // two halves
-    plan.kernel = golden ? golden_backward(g.dtype) : choose_backward(g.dtype, call.config.max_isa);
+    result.bytes = g.numel() * plan.item;  // two halves
+    plan.kernel = choose_backward(g.dtype, call.config.max_isa);
     if (plan.size > kMostOnStack) {
         plan.sum = result.scratch.book<double>(padded(plan.size), threads);
         plan.result = result.scratch.book<double>(plan.size, threads);

@@ -17,5 +17,7 @@ Status check_forward(const Call& call);
 Status check_backward(const Call& call);
 Planned plan_forward(const Call& call);
 Planned plan_backward(const Call& call);
+// Of either operator: its tensors in the order of their arguments, which have `batch_rank` dims in common.
+Planned plan_golden(const Call& call, std::span<const int> arguments, int batch_rank);
 
 }  // namespace gradus::exp_segsum

@@ -49,7 +49,7 @@ Status check_stats(const Call& call) {
     GRADUS_TRY(expect_same_dtype("maskedTargetOut", call.view(kMaskedTarget), "target", target));
     GRADUS_TRY(expect_sizes("maskedTargetOut", call.view(kMaskedTarget), tokens));
     if (call.given(kLogits)) {
-        GRADUS_TRY(expect_same_dtype("vocabParallelLogitsOutOptional", call.view(kLogits), "input", input));
+        GRADUS_TRY(expect_result_dtype("vocabParallelLogitsOutOptional", call.view(kLogits), "input", input));
         GRADUS_TRY(expect_sizes("vocabParallelLogitsOutOptional", call.view(kLogits), tokens, vocabulary));
     }
     if (call.config.limits && input.of(1) > kMostHidden)
@@ -106,9 +106,9 @@ Status check_grad(const Call& call) {
         GRADUS_TRY(expect_sizes("logitsMaxOptional", call.view(kMax), tokens));
         GRADUS_TRY(expect_sizes("sumExpLogitsOptional", call.view(kSum), tokens));
     }
-    GRADUS_TRY(expect_same_dtype("inputGradOut", call.view(kInputGrad), "input", input));
+    GRADUS_TRY(expect_result_dtype("inputGradOut", call.view(kInputGrad), "input", input));
     GRADUS_TRY(expect_sizes("inputGradOut", call.view(kInputGrad), tokens, hidden));
-    GRADUS_TRY(expect_same_dtype("weightGradOut", call.view(kWeightGrad), "input", input));
+    GRADUS_TRY(expect_result_dtype("weightGradOut", call.view(kWeightGrad), "input", input));
     GRADUS_TRY(expect_sizes("weightGradOut", call.view(kWeightGrad), vocabulary, hidden));
     if (call.config.limits && vocabulary > 0 && vocabulary < kLeastVocabulary)
         return beyond_limit("weight", "size ", vocabulary, " of dim 0, expected 0 or at least ", kLeastVocabulary);

@@ -2,46 +2,167 @@
 
 #include <cmath>
 
+#include "base/golden.h"
+
 namespace gradus::fused_linear_cross_entropy {
+namespace {
 
-double golden_element(DType dtype, const std::byte* at) noexcept {
-    return visit_float(dtype, [at]<typename T>(T) { return to_f64(*reinterpret_cast<const T*>(at)); });
+using std::exp;
+using std::log;
+
+template <typename Number>
+Number real(const Grid& grid, std::byte* const* address, int64_t i, int64_t j = 0) {
+    return load_f64(grid.dtype, grid.at(address, i, j));
 }
 
-void golden_store(DType dtype, std::byte* at, double value) noexcept {
-    visit_float(dtype, [=]<typename T>(T) { *reinterpret_cast<T*>(at) = from_f64<T>(value); });
+template <typename Number>
+void store(const Grid& grid, std::byte* const* address, int64_t i, int64_t j, Number number) {
+    store_f64(grid.dtype, grid.at(address, i, j), result_of(number));
 }
 
-double golden_logit(const GoldenOperands& o, std::byte* const* address, int64_t token, int64_t word) noexcept {
-    double sum = 0;
-    for (int64_t h = 0; h < o.hidden; ++h)
-        sum += golden_element(o.dtype, o.input.at(address, token, h)) *
-               golden_element(o.dtype, o.weight.at(address, word, h));
-    return sum;
+// A row as numbers, `step` apart.
+template <typename T, typename Number>
+void load_row(const Grid& grid, std::byte* const* address, int64_t i, int64_t hidden, int64_t step, Number* to) {
+    for (int64_t h = 0; h < hidden; ++h) to[h * step] = to_f64(*reinterpret_cast<const T*>(grid.at(address, i, h)));
 }
 
-GoldenStats golden_stats(const GoldenOperands& o, std::byte* const* address, int64_t token) noexcept {
-    double max = -HUGE_VAL;
-    for (int64_t v = 0; v < o.words && !std::isnan(max); ++v) {
-        const double logit = golden_logit(o, address, token, v);
-        if (!(logit <= max)) max = logit;
+// Some rows of one operand side by side, [hidden][kTogether], and one row of the other.
+template <typename T, typename Number>
+struct Rows {
+    const Grid &mine, &others;
+    std::byte* const* address;
+    int64_t hidden, count;
+    Number *side_by_side, *row;
+
+    Rows(const Grid& of, const Grid& with, std::byte* const* where, int64_t first, int64_t rows, int64_t depth,
+         Number* numbers)
+        : mine(of),
+          others(with),
+          address(where),
+          hidden(depth),
+          count(std::min(kTogether, rows - first)),
+          side_by_side(numbers),
+          row(numbers + depth * kTogether) {
+        std::fill(side_by_side, row, Number{});
+        for (int64_t k = 0; k < count; ++k) load_row<T>(mine, address, first + k, hidden, kTogether, side_by_side + k);
     }
-    double sum = 0;
-    for (int64_t v = 0; v < o.words; ++v) sum += std::exp(golden_logit(o, address, token, v) - max);
-    return {max, sum};
+
+    void take(int64_t other) { load_row<T>(others, address, other, hidden, 1, row); }
+
+    // The logits of all with the row taken.
+    void dot(Number* to) const {
+        Number sum[kTogether] = {};
+        for (int64_t h = 0; h < hidden; ++h)
+            for (int64_t k = 0; k < kTogether; ++k) sum[k] += side_by_side[h * kTogether + k] * row[h];
+        std::copy(sum, sum + kTogether, to);
+    }
+};
+
+template <typename T, typename Number>
+void stats_of(const GoldenStats& s, std::byte* const* address, int64_t first, const int64_t* hit, Number* numbers) {
+    const GoldenOperands& o = s.operands;
+    Rows<T, Number> rows(o.input, o.weight, address, first, o.tokens, o.hidden, numbers);
+    Number* const logits = rows.row + o.hidden;  // [words][kTogether]
+    for (int64_t v = 0; v < o.words; ++v) {
+        rows.take(v);
+        rows.dot(logits + v * kTogether);
+    }
+    for (int64_t k = 0; k < rows.count; ++k) {
+        const auto logit = [=](int64_t v) { return logits[v * kTogether + k]; };
+        Number max = -HUGE_VAL, sum{};
+        for (int64_t v = 0; v < o.words && !std::isnan(value_of(max)); ++v)
+            if (!(value_of(logit(v)) <= value_of(max))) max = logit(v);
+        for (int64_t v = 0; v < o.words; ++v) sum += exp(logit(v) - max);
+        // no logit above −inf: the sum is −inf − −inf, NaN
+        if (value_of(max) == -HUGE_VAL) sum = std::nan("");
+        const bool picked = hit[k] >= 0 && hit[k] < o.words;
+        store(s.max, address, first + k, 0, max);
+        store(s.sum, address, first + k, 0, sum);
+        store(s.predicted, address, first + k, 0, picked ? logit(hit[k]) - max : Number{});
+        for (int64_t v = 0; s.with_logits && v < o.words; ++v) store(s.logits, address, first + k, v, logit(v));
+    }
 }
 
-double golden_g(const GoldenOperands& o, std::byte* const* address, const Grid* softmax, const GoldenToken& token,
-                int64_t i, int64_t word) noexcept {
-    const double p = softmax != nullptr
-                         ? static_cast<double>(*reinterpret_cast<const float*>(softmax->at(address, i, word)))
-                         : std::exp(golden_logit(o, address, i, word) - token.max) / token.sum;
-    return (p - (word == token.hit ? 1 : 0)) * token.grad;
+template <typename Number>
+Number gradient(const GoldenGrad& g, std::byte* const* address, Number logit, int64_t token, int64_t word, bool hit) {
+    const Number p = g.given ? real<Number>(g.softmax, address, token, word)
+                             : exp(logit - real<Number>(g.max, address, token)) / real<Number>(g.sum, address, token);
+    return (p - (hit ? 1 : 0)) * real<Number>(g.grad, address, token);
 }
 
-void golden_add(DType dtype, const Grid& rows, std::byte* const* address, int64_t i, int64_t hidden, double g,
-                double* sums) noexcept {
-    for (int64_t h = 0; h < hidden; ++h) sums[h] += g * golden_element(dtype, rows.at(address, i, h));
+// Rows of a gradient: Σ g·(row of the other operand) over the other operand's rows.
+template <typename T, typename Number>
+void gradient_rows(const GoldenGrad& g, std::byte* const* address, bool of_input, int64_t first, const int64_t* hits,
+                   Number* numbers) {
+    const GoldenOperands& o = g.operands;
+    Rows<T, Number> rows(of_input ? o.input : o.weight, of_input ? o.weight : o.input, address, first,
+                         of_input ? o.tokens : o.words, o.hidden, numbers);
+    Number* const sums = rows.row + o.hidden;  // [hidden][kTogether]
+    std::fill(sums, sums + o.hidden * kTogether, Number{});
+    for (int64_t other = 0; other < (of_input ? o.words : o.tokens); ++other) {
+        Number factor[kTogether] = {};
+        rows.take(other);
+        if (!g.given) rows.dot(factor);
+        for (int64_t k = 0; k < rows.count; ++k) {
+            const int64_t token = of_input ? first + k : other, word = of_input ? other : first + k;
+            factor[k] = gradient(g, address, factor[k], token, word, word == hits[token]);
+        }
+        for (int64_t h = 0; h < o.hidden; ++h)
+            for (int64_t k = 0; k < kTogether; ++k) sums[h * kTogether + k] += factor[k] * rows.row[h];
+    }
+    for (int64_t k = 0; k < rows.count; ++k)
+        for (int64_t h = 0; h < o.hidden; ++h)
+            store(of_input ? g.input_grad : g.weight_grad, address, first + k, h, sums[h * kTogether + k]);
+}
+
+}  // namespace
+
+void golden_stats(const GoldenStats& stats, std::byte* const* address, int64_t first, const int64_t* hit,
+                  std::byte* numbers) noexcept {
+    const GoldenOperands& o = stats.operands;
+    visit_golden(o.input.dtype, o.precision, [&]<typename T, typename Number>(T, Number) {
+        stats_of<T>(stats, address, first, hit, reinterpret_cast<Number*>(numbers));
+    });
+}
+
+int64_t golden_stats_bytes(const GoldenOperands& o) {
+    return (o.hidden * (kTogether + 1) + o.words * kTogether) * number_size(o.precision);
+}
+
+void golden_loss(const GoldenLoss& l, std::byte* const* address, int64_t token) noexcept {
+    visit_golden(l.sum.dtype, l.precision, [&]<typename T, typename Number>(T, Number) {
+        const Number all = real<Number>(l.sum, address, token), hit = real<Number>(l.predicted, address, token);
+        store(l.loss, address, token, 0, log(all) - hit);
+    });
+}
+
+void golden_softmax(const GoldenLoss& l, std::byte* const* address, int64_t token, int64_t begin,
+                    int64_t end) noexcept {
+    visit_golden(l.logits.dtype, l.precision, [&]<typename T, typename Number>(T, Number) {
+        const Number max = real<Number>(l.max, address, token), sum = real<Number>(l.sum, address, token);
+        for (int64_t j = begin; j < end; ++j)
+            store(l.softmax, address, token, j, exp(real<Number>(l.logits, address, token, j) - max) / sum);
+    });
+}
+
+void golden_input_grad(const GoldenGrad& grad, std::byte* const* address, int64_t first, const int64_t* hits,
+                       std::byte* numbers) noexcept {
+    const GoldenOperands& o = grad.operands;
+    visit_golden(o.input.dtype, o.precision, [&]<typename T, typename Number>(T, Number) {
+        gradient_rows<T>(grad, address, true, first, hits, reinterpret_cast<Number*>(numbers));
+    });
+}
+
+void golden_weight_grad(const GoldenGrad& grad, std::byte* const* address, int64_t first, const int64_t* hits,
+                        std::byte* numbers) noexcept {
+    const GoldenOperands& o = grad.operands;
+    visit_golden(o.input.dtype, o.precision, [&]<typename T, typename Number>(T, Number) {
+        gradient_rows<T>(grad, address, false, first, hits, reinterpret_cast<Number*>(numbers));
+    });
+}
+
+int64_t golden_grad_bytes(const GoldenOperands& o) {
+    return o.hidden * (2 * kTogether + 1) * number_size(o.precision);
 }
 
 }  // namespace gradus::fused_linear_cross_entropy

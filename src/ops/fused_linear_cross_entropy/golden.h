@@ -1,43 +1,57 @@
 // The specification: plain loops in f64, elements as given, one rounding at the end. Shares nothing with kernel.cpp.
-// Logits are computed again wherever they are needed, so that golden, too, keeps nothing of size tokens × words.
+// Rows of one operand are taken a few at a time, side by side, and those of the other one after the other: every sum is
+// one chain in the order of its index, and what is kept is never of size tokens × words.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "base/config.h"
 #include "base/dtype.h"
 #include "ops/fused_linear_cross_entropy/grid.h"
 
 namespace gradus::fused_linear_cross_entropy {
 
+inline constexpr int64_t kTogether = 8;  // rows side by side
+
 // input: [tokens, hidden], weight: [words, hidden]
 struct GoldenOperands {
-    DType dtype;
+    Precision precision;
     Grid input, weight;
     int64_t tokens, hidden, words;
 };
 
-double golden_logit(const GoldenOperands& operands, std::byte* const* address, int64_t token, int64_t word) noexcept;
-
+// max, sum, predicted: [tokens]; logits: [tokens, words], if asked for.
 struct GoldenStats {
-    double max, sum;
+    GoldenOperands operands;
+    Grid max, sum, predicted, logits;
+    bool with_logits;
 };
-GoldenStats golden_stats(const GoldenOperands& operands, std::byte* const* address, int64_t token) noexcept;
+// The statistics of kTogether tokens, or fewer at the end. hit: the word of each token's target, −1 for none.
+void golden_stats(const GoldenStats& stats, std::byte* const* address, int64_t first, const int64_t* hit,
+                  std::byte* numbers) noexcept;
+int64_t golden_stats_bytes(const GoldenOperands& operands);
 
-// What a token brings to g; softmax is given, or follows from max and sum.
-struct GoldenToken {
-    double max, sum, grad;
-    int64_t hit;
+// loss of a token, and softmax of its words [begin, end)
+struct GoldenLoss {
+    Precision precision;
+    Grid max, sum, predicted, loss, logits, softmax;
 };
+void golden_loss(const GoldenLoss& loss, std::byte* const* address, int64_t token) noexcept;
+void golden_softmax(const GoldenLoss& loss, std::byte* const* address, int64_t token, int64_t begin,
+                    int64_t end) noexcept;
 
-// g of one token and word.
-double golden_g(const GoldenOperands& operands, std::byte* const* address, const Grid* softmax,
-                const GoldenToken& token, int64_t i, int64_t word) noexcept;
-// Adds g·row to sums, row being f16 or bf16 elements of the view.
-void golden_add(DType dtype, const Grid& rows, std::byte* const* address, int64_t i, int64_t hidden, double g,
-                double* sums) noexcept;
-
-double golden_element(DType dtype, const std::byte* at) noexcept;
-void golden_store(DType dtype, std::byte* at, double value) noexcept;
+// g follows from softmax, or from max and sum.
+struct GoldenGrad {
+    GoldenOperands operands;
+    Grid grad, max, sum, softmax, input_grad, weight_grad;
+    bool given;  // softmax is
+};
+// kTogether rows of inputGrad or weightGrad, from `first` on. hits: [tokens]
+void golden_input_grad(const GoldenGrad& grad, std::byte* const* address, int64_t first, const int64_t* hits,
+                       std::byte* numbers) noexcept;
+void golden_weight_grad(const GoldenGrad& grad, std::byte* const* address, int64_t first, const int64_t* hits,
+                        std::byte* numbers) noexcept;
+int64_t golden_grad_bytes(const GoldenOperands& operands);
 
 }  // namespace gradus::fused_linear_cross_entropy

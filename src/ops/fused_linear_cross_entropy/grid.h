@@ -12,11 +12,13 @@ namespace gradus::fused_linear_cross_entropy {
 // Element [i, j] of an argument; strides in elements.
 struct Grid {
     int slot = 0;
+    DType dtype = DType::f32;
     int64_t offset = 0, item = 0, row = 0, column = 0;
 
     Grid() = default;
     Grid(int argument, const TensorView& view)
         : slot(argument),
+          dtype(view.dtype),
           offset(view.offset),
           item(dtype_size(view.dtype)),
           row(view.step(0)),

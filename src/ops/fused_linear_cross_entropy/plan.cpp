@@ -16,21 +16,14 @@ constexpr int64_t kTileElements = 32768;  // of a block of rows
 
 struct Plan final : Work {
     Grid max, sum, predicted, loss, logits, softmax;
+    GoldenLoss golden{};
+    bool is_golden = false;
     int64_t tokens = 0, words = 0, rows = 0, columns = 0;  // rows and columns of a tile
     int slots = 1;
-    DType dtype = DType::f32;     // of the logits
     SoftmaxRow kernel = nullptr;  // null: golden, or no softmax
 
     void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
-
-void golden_softmax(const Plan& plan, std::byte* const* address, int64_t i, int64_t begin, int64_t end) noexcept {
-    const double max = plan.max.f32(address, i), sum = plan.sum.f32(address, i);
-    for (int64_t j = begin; j < end; ++j) {
-        const double logit = golden_element(plan.dtype, plan.logits.at(address, i, j));
-        golden_store(DType::f32, plan.softmax.at(address, i, j), std::exp(logit - max) / sum);
-    }
-}
 
 void fast_softmax(const Plan& plan, std::byte* const* address, int64_t i, int64_t begin, int64_t end) noexcept {
     alignas(64) std::byte dense[kPiece * 4];
@@ -54,15 +47,17 @@ void Plan::run(std::byte* const* address, std::byte*) const noexcept {
     parallel_for(tiles, slots, [&](int64_t tile, int) {
         const int64_t first = tile / column_tiles * rows, begin = tile % column_tiles * columns;
         for (int64_t i = first; i < std::min(first + rows, tokens); ++i) {
+            const int64_t end = std::min(begin + columns, words);
+            if (is_golden) {
+                if (begin == 0) golden_loss(golden, address, i);
+                if (begin < end) golden_softmax(golden, address, i, begin, end);
+                continue;
+            }
             if (begin == 0) {  // log in f64: one rounding where it cancels with predicted
                 const double all = sum.f32(address, i), hit = predicted.f32(address, i);
                 loss.put(address, i, static_cast<float>(std::log(all) - hit));
             }
-            const int64_t end = std::min(begin + columns, words);
-            if (kernel)
-                fast_softmax(*this, address, i, begin, end);
-            else
-                golden_softmax(*this, address, i, begin, end);
+            if (begin < end) fast_softmax(*this, address, i, begin, end);
         }
     });
 }
@@ -78,7 +73,7 @@ Planned plan_loss(const Call& call) {
     Planned result;
     const int64_t tokens = call.view(kMax).of(0);
     if (tokens == 0) return result;
-    const bool golden = call.config.precision == Precision::golden;
+    const bool golden = call.config.golden();
     Plan plan;
     plan.max = {kMax, call.view(kMax)};
     plan.sum = {kSum, call.view(kSum)};
@@ -91,13 +86,14 @@ Planned plan_loss(const Call& call) {
         plan.logits = {kLogits, call.view(kLogits)};
         plan.softmax = {kSoftmax, call.view(kSoftmax)};
         plan.words = call.view(kLogits).of(1);
-        plan.dtype = call.view(kLogits).dtype;
-        if (!golden) plan.kernel = choose_softmax(plan.dtype, call.config.max_isa);
+        if (!golden) plan.kernel = choose_softmax(call.view(kLogits).dtype, call.config.max_isa);
     }
+    plan.is_golden = golden;
+    plan.golden = {call.config.precision, plan.max, plan.sum, plan.predicted, plan.loss, plan.logits, plan.softmax};
     plan.rows = std::max<int64_t>(1, kTileElements / std::max<int64_t>(plan.words, 16));
     const double elements = static_cast<double>(tokens) * static_cast<double>(plan.words);
     result.bytes = effort_of(16.0 * static_cast<double>(tokens) + 8 * elements, 32 * elements, golden);
-    result.path = golden ? "golden" : isa_name(std::min(call.config.max_isa, Isa::avx512));
+    result.path = golden ? call.config.golden_path() : isa_name(std::min(call.config.max_isa, Isa::avx512));
     result.work = std::make_unique<const Plan>(plan);
     return result;
 }

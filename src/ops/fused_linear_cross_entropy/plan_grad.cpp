@@ -31,7 +31,6 @@ struct Views {
 struct Plan final : Work {
     Extent extent;
     Views views;
-    DType dtype = DType::f16;
     int slots = 1;
     const gemm::Path* path = nullptr;  // null: golden
     RowFunctions rows{};
@@ -44,7 +43,9 @@ struct Plan final : Work {
     Piece<float> weight_sums;              // [panel or words, hidden], beyond one chunk
     Piece<float> tile;
     Piece<std::byte> half_tile;  // [kTokens, kWords] in the 16-bit type
-    Piece<double> golden_sums;
+    Precision precision = Precision::golden;
+    Piece<std::byte> golden_numbers;
+    Piece<int64_t> golden_hits;
 
     void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
@@ -63,7 +64,7 @@ int64_t hit_of(const Plan& plan, std::byte* const* address, int64_t token) {
 
 void zero(const Grid& grid, std::byte* const* address, int64_t rows, int64_t columns) {
     for (int64_t i = 0; i < rows; ++i)
-        for (int64_t j = 0; j < columns; ++j) *reinterpret_cast<uint16_t*>(grid.at(address, i, j)) = 0;
+        for (int64_t j = 0; j < columns; ++j) store_f64(grid.dtype, grid.at(address, i, j), 0);
 }
 
 // Without tokens or words every sum is empty.
@@ -72,27 +73,23 @@ void run_empty(const Plan& plan, std::byte* const* address) noexcept {
     zero(plan.views.weight_grad, address, plan.extent.words, plan.extent.hidden);
 }
 
-// A row of either gradient: sums of g·row over the other operand's rows.
-void run_golden(const Plan& plan, std::byte* const* address, std::byte* workspace) noexcept {
+GoldenOperands golden_operands(const Plan& plan) {
     const Extent& e = plan.extent;
-    const Views& views = plan.views;
-    const GoldenOperands operands{plan.dtype, views.input, views.weight, e.tokens, e.hidden, e.words};
-    parallel_for(e.tokens + e.words, plan.slots, [&](int64_t row, int slot) {
-        double* const sums = plan.golden_sums.at(workspace, slot);
-        std::fill(sums, sums + e.hidden, 0.0);
-        const bool of_input = row < e.tokens;
-        for (int64_t other = 0; other < (of_input ? e.words : e.tokens); ++other) {
-            const int64_t token = of_input ? row : other, word = of_input ? other : row - e.tokens;
-            GoldenToken t{0, 1, views.grad.f32(address, token), hit_of(plan, address, token)};
-            if (!views.given) t.max = views.max.f32(address, token), t.sum = views.sum.f32(address, token);
-            const double g = golden_g(operands, address, views.given ? &views.softmax : nullptr, t, token, word);
-            golden_add(plan.dtype, of_input ? views.weight : views.input, address, other, e.hidden, g, sums);
-        }
-        for (int64_t h = 0; h < e.hidden; ++h)
-            golden_store(
-                plan.dtype,
-                of_input ? views.input_grad.at(address, row, h) : views.weight_grad.at(address, row - e.tokens, h),
-                sums[h]);
+    return {plan.precision, plan.views.input, plan.views.weight, e.tokens, e.hidden, e.words};
+}
+
+void run_golden(const Plan& plan, std::byte* const* address, std::byte* workspace) noexcept {
+    const Views& v = plan.views;
+    const GoldenGrad grad{golden_operands(plan), v.grad, v.max, v.sum, v.softmax, v.input_grad, v.weight_grad, v.given};
+    int64_t* const hits = plan.golden_hits.at(workspace);
+    for (int64_t i = 0; i < plan.extent.tokens; ++i) hits[i] = hit_of(plan, address, i);
+    const int64_t inputs = blocks_of(plan.extent.tokens, kTogether), weights = blocks_of(plan.extent.words, kTogether);
+    parallel_for(inputs + weights, plan.slots, [&](int64_t block, int slot) {
+        std::byte* const numbers = plan.golden_numbers.at(workspace, slot);
+        if (block < inputs)
+            golden_input_grad(grad, address, block * kTogether, hits, numbers);
+        else
+            golden_weight_grad(grad, address, (block - inputs) * kTogether, hits, numbers);
     });
 }
 
@@ -293,7 +290,7 @@ Planned plan_grad(const Call& call) {
     const TensorView &input = call.view(kInput), &weight = call.view(kWeight);
     const int64_t tokens = input.of(0), hidden = input.of(1), words = weight.of(0);
     if (hidden == 0 || (tokens == 0 && words == 0)) return result;
-    const bool golden = call.config.precision == Precision::golden, empty = tokens == 0 || words == 0;
+    const bool golden = call.config.golden(), empty = tokens == 0 || words == 0;
     Plan plan;
     plan.extent = empty ? Extent{tokens, hidden, words} : extent_of(tokens, hidden, words);
     plan.views = {{kGrad, call.view(kGrad)},
@@ -308,18 +305,19 @@ Planned plan_grad(const Call& call) {
                   {kWeightGrad, call.view(kWeightGrad)},
                   call.given(kSoftmax),
                   call.view(kTargetMask).dtype == DType::u8};
-    plan.dtype = input.dtype;
     plan.slots = call.config.num_threads;
     if (!empty && !golden) {
         plan.path = &gemm::choose(input.dtype, call.config.max_isa);
         plan.rows = choose_rows(input.dtype, call.config.max_isa);
         book(plan, result.scratch);
     } else if (!empty) {
-        plan.golden_sums = result.scratch.book<double>(hidden, plan.slots);
+        plan.precision = call.config.precision;
+        plan.golden_numbers = result.scratch.book<std::byte>(golden_grad_bytes(golden_operands(plan)), plan.slots);
+        plan.golden_hits = result.scratch.book<int64_t>(tokens);
     }
     const auto bt = static_cast<double>(tokens), h = static_cast<double>(hidden), v = static_cast<double>(words);
     result.bytes = effort_of(4 * (bt * h + v * h), 6 * bt * v * h, golden);
-    result.path = empty ? "zeros" : golden ? "golden" : plan.path->name;
+    result.path = empty ? "zeros" : golden ? call.config.golden_path() : plan.path->name;
     result.work = std::make_unique<const Plan>(plan);
     return result;
 }

@@ -23,7 +23,6 @@ struct Views {
 struct Plan final : Work {
     Extent extent;
     Views views;
-    DType dtype = DType::f16;
     int slots = 1;
     const gemm::Path* path = nullptr;  // null: golden
     RowFunctions rows{};
@@ -33,6 +32,8 @@ struct Plan final : Work {
     Piece<float> block_max, block_sum;  // [blocks of the panel][tokens of the chunk]
     Piece<float> max, picked;           // of every token of the chunk; picked: the logit of its target
     Piece<double> sum;
+    Precision precision = Precision::golden;
+    Piece<std::byte> golden_numbers;
 
     void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
@@ -65,16 +66,20 @@ void write_stats(const Plan& plan, std::byte* const* address, int64_t token, dou
     v.predicted.put(address, token, word >= 0 && word < plan.extent.words ? static_cast<float>(picked - max) : 0.0f);
 }
 
-void run_golden(const Plan& plan, std::byte* const* address) noexcept {
+GoldenOperands golden_operands(const Plan& plan) {
     const Extent& e = plan.extent;
-    const GoldenOperands operands{plan.dtype, plan.views.input, plan.views.weight, e.tokens, e.hidden, e.words};
-    parallel_for(e.tokens, plan.slots, [&](int64_t i, int) {
-        const GoldenStats stats = golden_stats(operands, address, i);
-        const int64_t word = word_of(plan, address, i);
-        write_stats(plan, address, i, stats.max, stats.sum,
-                    word >= 0 && word < e.words ? golden_logit(operands, address, i, word) : 0);
-        for (int64_t v = 0; plan.views.with_logits && v < e.words; ++v)
-            golden_store(plan.dtype, plan.views.logits.at(address, i, v), golden_logit(operands, address, i, v));
+    return {plan.precision, plan.views.input, plan.views.weight, e.tokens, e.hidden, e.words};
+}
+
+void run_golden(const Plan& plan, std::byte* const* address, std::byte* workspace) noexcept {
+    const Views& v = plan.views;
+    const GoldenStats stats{golden_operands(plan), v.max, v.sum, v.predicted, v.logits, v.with_logits};
+    parallel_for(blocks_of(plan.extent.tokens, kTogether), plan.slots, [&](int64_t block, int slot) {
+        const int64_t first = block * kTogether;
+        int64_t hit[kTogether] = {};
+        for (int64_t k = 0; k < std::min(kTogether, plan.extent.tokens - first); ++k)
+            hit[k] = word_of(plan, address, first + k);
+        golden_stats(stats, address, first, hit, plan.golden_numbers.at(workspace, slot));
     });
 }
 
@@ -169,7 +174,7 @@ class Run {
 
 void Plan::run(std::byte* const* address, std::byte* workspace) const noexcept {
     write_targets(*this, address);
-    if (path == nullptr) return run_golden(*this, address);
+    if (path == nullptr) return run_golden(*this, address, workspace);
     for (int64_t c = 0; c < extent.chunks(); ++c) Run(*this, address, workspace, c).all();
 }
 
@@ -190,7 +195,7 @@ Planned plan_stats(const Call& call) {
     Planned result;
     const TensorView &input = call.view(kInput), &weight = call.view(kWeight);
     if (input.of(0) == 0) return result;
-    const bool golden = call.config.precision == Precision::golden;
+    const bool golden = call.config.golden();
     Plan plan;
     plan.extent = extent_of(input.of(0), input.of(1), weight.of(0));
     plan.views = {{kInput, input},
@@ -205,10 +210,12 @@ Planned plan_stats(const Call& call) {
                   call.integer(kStart),
                   call.integer(kEnd),
                   call.given(kLogits)};
-    plan.dtype = input.dtype;
     plan.slots = call.config.num_threads;
     const Extent& e = plan.extent;
-    if (!golden) {
+    if (golden) {
+        plan.precision = call.config.precision;
+        plan.golden_numbers = result.scratch.book<std::byte>(golden_stats_bytes(golden_operands(plan)), plan.slots);
+    } else {
         plan.path = &gemm::choose(input.dtype, call.config.max_isa);
         plan.rows = choose_rows(input.dtype, call.config.max_isa);
         plan.input = result.scratch.book<std::byte>(plan.path->panel_a(e.chunk, e.hidden).bytes());
@@ -223,7 +230,7 @@ Planned plan_stats(const Call& call) {
     }
     const auto bt = static_cast<double>(e.tokens), h = static_cast<double>(e.hidden), v = static_cast<double>(e.words);
     result.bytes = effort_of(2 * (bt * h + v * h), 2 * bt * v * (h + 16), golden);
-    result.path = golden ? "golden" : plan.path->name;
+    result.path = golden ? call.config.golden_path() : plan.path->name;
     result.work = std::make_unique<const Plan>(plan);
     return result;
 }

@@ -16,11 +16,13 @@ inline constexpr int64_t kMostCount = 128, kCopies = 8;  // blocks of a row; cop
 // Element [i, j, k] of an argument; strides in elements.
 struct Cube {
     int slot = 0;
+    DType dtype = DType::f32;
     int64_t offset = 0, item = 0, row = 0, head = 0, column = 0;
 
     Cube() = default;
     Cube(int argument, const TensorView& view)
         : slot(argument),
+          dtype(view.dtype),
           offset(view.offset),
           item(dtype_size(view.dtype)),
           row(view.step(0)),

@@ -135,6 +135,12 @@ Status expect_like_query(const char* argument, const Call& call, int i, const Te
     return expect_sizes(argument, call.view(i), a, b, c);
 }
 
+Status expect_result(const char* argument, const Call& call, int i, const TensorView& query, int64_t a, int64_t b,
+                     int64_t c) {
+    GRADUS_TRY(expect_result_dtype(argument, call.view(i), "query", query));
+    return expect_sizes(argument, call.view(i), a, b, c);
+}
+
 }  // namespace
 
 Status check_forward(const Call& call) {
@@ -146,7 +152,7 @@ Status check_forward(const Call& call) {
     const int64_t rows = query.of(0), heads = query.of(1);
     GRADUS_TRY(expect_sizes("softmaxMaxOut", call.view(kMax), rows, heads, kCopies));
     GRADUS_TRY(expect_sizes("softmaxSumOut", call.view(kSum), rows, heads, kCopies));
-    GRADUS_TRY(expect_like_query("attentionOut", call, kOut, query, rows, heads, value.of(2)));
+    GRADUS_TRY(expect_result("attentionOut", call, kOut, query, rows, heads, value.of(2)));
     return call.config.limits ? check_limits(a) : Status();
 }
 
@@ -161,9 +167,9 @@ Status check_grad(const Call& call) {
     GRADUS_TRY(expect_like_query("attentionOutGrad", call, kOutGrad, query, rows, heads, value.of(2)));
     GRADUS_TRY(expect_sizes("softmaxMax", call.view(kMax), rows, heads, kCopies));
     GRADUS_TRY(expect_sizes("softmaxSum", call.view(kSum), rows, heads, kCopies));
-    GRADUS_TRY(expect_like_query("dqOut", call, kQueryGrad, query, rows, heads, query.of(2)));
-    GRADUS_TRY(expect_like_query("dkOut", call, kKeyGrad, query, keys, key_heads, key.of(2)));
-    GRADUS_TRY(expect_like_query("dvOut", call, kValueGrad, query, keys, key_heads, value.of(2)));
+    GRADUS_TRY(expect_result("dqOut", call, kQueryGrad, query, rows, heads, query.of(2)));
+    GRADUS_TRY(expect_result("dkOut", call, kKeyGrad, query, keys, key_heads, key.of(2)));
+    GRADUS_TRY(expect_result("dvOut", call, kValueGrad, query, keys, key_heads, value.of(2)));
     return call.config.limits ? check_limits(a) : Status();
 }
 

@@ -2,26 +2,29 @@
 
 #include <cmath>
 
+#include "base/golden.h"
+
 namespace gradus::nsa_selected_attention {
 namespace {
 
-double element(DType dtype, const std::byte* at) {
-    return dtype == DType::f16 ? to_f64(*reinterpret_cast<const f16*>(at)) : to_f64(*reinterpret_cast<const bf16*>(at));
+using std::exp;
+
+template <typename T, typename Number>
+Number element(const Cube& cube, std::byte* const* address, int64_t i, int64_t j, int64_t k) {
+    return to_f64(*reinterpret_cast<const T*>(cube.at(address, i, j, k)));
 }
 
-void store(DType dtype, std::byte* at, double value) {
-    if (dtype == DType::f16)
-        *reinterpret_cast<f16*>(at) = from_f64<f16>(value);
-    else
-        *reinterpret_cast<bf16*>(at) = from_f64<bf16>(value);
+void store(const Cube& cube, std::byte* const* address, int64_t i, int64_t j, int64_t k, double value) {
+    store_f64(cube.dtype, cube.at(address, i, j, k), value);
 }
 
 // Σ_d a[i][j][d] · b[k][l][d]
-double dot(DType dtype, const Cube& a, std::byte* const* address, int64_t i, int64_t j, const Cube& b, int64_t k,
-           int64_t l, int64_t n) {
-    double sum = 0;
+template <typename T, typename Number>
+Number dot(const Cube& a, std::byte* const* address, int64_t i, int64_t j, const Cube& b, int64_t k, int64_t l,
+           int64_t n) {
+    Number sum{};
     for (int64_t d = 0; d < n; ++d)
-        sum += element(dtype, a.at(address, i, j, d)) * element(dtype, b.at(address, k, l, d));
+        sum += element<T, Number>(a, address, i, j, d) * element<T, Number>(b, address, k, l, d);
     return sum;
 }
 
@@ -44,71 +47,122 @@ int64_t each_key(const Extent& e, const Cube& topk, std::byte* const* address, i
     return n;
 }
 
-}  // namespace
-
-void golden_forward(const Extent& e, const GoldenForward& v, std::byte* const* address, int64_t row, int64_t head,
-                    double* scores) noexcept {
+template <typename T, typename Number>
+void forward(const Extent& e, const GoldenForward& v, std::byte* const* address, int64_t row, int64_t head,
+             Number* scores) {
     const int64_t kh = head / e.group;
-    double max = -HUGE_VAL, sum = 0;
+    Number* const out = scores + e.count * e.size;
+    Number max = -HUGE_VAL, sum{};
     const int64_t n = each_key(e, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
-        scores[i] = e.scale * dot(e.dtype, v.query, address, row, head, v.key, key, kh, e.depth);
-        if (!(scores[i] <= max) && !std::isnan(max)) max = scores[i];
+        scores[i] = e.scale * dot<T, Number>(v.query, address, row, head, v.key, key, kh, e.depth);
+        if (!(value_of(scores[i]) <= value_of(max)) && !std::isnan(value_of(max))) max = scores[i];
     });
-    if (n == 0) max = 0;
-    for (int64_t i = 0; i < n; ++i) sum += scores[i] = std::exp(scores[i] - max);
-    for (int64_t d = 0; d < e.value_depth; ++d) {
-        double out = 0;
-        each_key(e, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
-            out += scores[i] / sum * element(e.dtype, v.value.at(address, key, kh, d));
-        });
-        store(e.dtype, v.out.at(address, row, head, d), out);
-    }
+    if (n == 0) max = Number{};
+    for (int64_t i = 0; i < n; ++i) sum += scores[i] = exp(scores[i] - max);
+    std::fill(out, out + e.value_depth, Number{});
+    each_key(e, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
+        const Number p = scores[i] / sum;
+        for (int64_t d = 0; d < e.value_depth; ++d) out[d] += p * element<T, Number>(v.value, address, key, kh, d);
+    });
+    for (int64_t d = 0; d < e.value_depth; ++d) store(v.out, address, row, head, d, result_of(out[d]));
     for (int64_t copy = 0; copy < kCopies; ++copy) {
-        *reinterpret_cast<float*>(v.max.at(address, row, head, copy)) = static_cast<float>(max);
-        *reinterpret_cast<float*>(v.sum.at(address, row, head, copy)) = static_cast<float>(sum);
+        store(v.max, address, row, head, copy, result_of(max));
+        store(v.sum, address, row, head, copy, result_of(sum));
     }
 }
 
-void golden_grad(const Extent& e, const GoldenGrad& v, std::byte* const* address, int64_t kh, double* sums,
-                 double* scores) noexcept {
-    const int64_t width = e.depth + e.value_depth;
-    double *const p = scores, *const dp = scores + e.count * e.size;
-    std::fill(sums, sums + e.keys * width, 0.0);
-    for (int64_t row = 0; row < e.rows; ++row)
+// Where a row and head have their part of a stage.
+int64_t place(const Extent& e, const GoldenStage& stage, int64_t row, int64_t head) {
+    return (row - stage.begin) * e.group + head - stage.key_head * e.group;
+}
+
+template <typename T, typename Number>
+void grad_head(const Extent& e, const GoldenGrad& v, std::byte* const* address, const GoldenStage& stage, int64_t row,
+               int64_t head, Number* dq) {
+    const int64_t kh = stage.key_head, at = place(e, stage, row, head);
+    Number* const p = reinterpret_cast<Number*>(stage.p) + at * e.count * e.size;
+    Number* const ds = reinterpret_cast<Number*>(stage.ds) + at * e.count * e.size;
+    const Number max = load_f64(v.max.dtype, v.max.at(address, row, head));
+    const Number sum = load_f64(v.sum.dtype, v.sum.at(address, row, head));
+    Number delta{};
+    int64_t n = each_key(e, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
+        p[i] = exp(e.scale * dot<T, Number>(v.query, address, row, head, v.key, key, kh, e.depth) - max) / sum;
+        ds[i] = dot<T, Number>(v.out_grad, address, row, head, v.value, key, kh, e.value_depth);  // dP so far
+        delta += p[i] * ds[i];
+    });
+    if (value_of(sum) == 0) n = 0;
+    if (v.with_out && n > 0)
+        delta = dot<T, Number>(v.out_grad, address, row, head, v.out, row, head, e.value_depth);
+    stage.seen[at] = n;
+    std::fill(dq, dq + e.depth, Number{});
+    if (n > 0)
+        each_key(e, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
+            ds[i] = p[i] * (ds[i] - delta);
+            for (int64_t d = 0; d < e.depth; ++d)
+                dq[d] += e.scale * ds[i] * element<T, Number>(v.key, address, key, kh, d);
+        });
+    for (int64_t d = 0; d < e.depth; ++d) store(v.query_grad, address, row, head, d, result_of(dq[d]));
+}
+
+template <typename T, typename Number>
+void grad_columns(const Extent& e, const GoldenGrad& v, std::byte* const* address, const GoldenStage& stage,
+                  int64_t begin, int64_t end) {
+    const int64_t kh = stage.key_head;
+    auto* const sums = reinterpret_cast<Number*>(stage.sums);
+    for (int64_t row = stage.begin; row < stage.end; ++row)
         for (int64_t head = kh * e.group; head < (kh + 1) * e.group; ++head) {
-            const double max = v.max.f32(address, row, head), sum = v.sum.f32(address, row, head);
-            double delta = 0;
-            const int64_t n = each_key(e, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
-                p[i] =
-                    std::exp(e.scale * dot(e.dtype, v.query, address, row, head, v.key, key, kh, e.depth) - max) / sum;
-                dp[i] = dot(e.dtype, v.out_grad, address, row, head, v.value, key, kh, e.value_depth);
-                delta += p[i] * dp[i];
+            const int64_t at = place(e, stage, row, head);
+            if (stage.seen[at] == 0) continue;
+            const Number* const p = reinterpret_cast<const Number*>(stage.p) + at * e.count * e.size;
+            const Number* const ds = reinterpret_cast<const Number*>(stage.ds) + at * e.count * e.size;
+            each_key(e, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
+                Number* const sum = sums + key * (e.depth + e.value_depth);
+                for (int64_t d = begin; d < std::min(end, e.depth); ++d)
+                    sum[d] += e.scale * ds[i] * element<T, Number>(v.query, address, row, head, d);
+                for (int64_t d = std::max(begin, e.depth); d < end; ++d)
+                    sum[d] += p[i] * element<T, Number>(v.out_grad, address, row, head, d - e.depth);
             });
-            const bool nothing = n == 0 || sum == 0;
-            if (v.with_out && !nothing)
-                delta = dot(e.dtype, v.out_grad, address, row, head, v.out, row, head, e.value_depth);
-            for (int64_t d = 0; d < e.depth; ++d) {
-                double dq = 0;
-                const double q = element(e.dtype, v.query.at(address, row, head, d));
-                if (!nothing)
-                    each_key(e, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
-                        const double ds = p[i] * (dp[i] - delta);
-                        dq += e.scale * ds * element(e.dtype, v.key.at(address, key, kh, d));
-                        sums[key * width + d] += e.scale * ds * q;
-                    });
-                store(e.dtype, v.query_grad.at(address, row, head, d), dq);
-            }
-            for (int64_t d = 0; d < e.value_depth && !nothing; ++d) {
-                const double grad = element(e.dtype, v.out_grad.at(address, row, head, d));
-                each_key(e, v.topk, address, row, kh,
-                         [&](int64_t i, int64_t key) { sums[key * width + e.depth + d] += p[i] * grad; });
-            }
         }
-    for (int64_t key = 0; key < e.keys; ++key) {
-        for (int64_t d = 0; d < e.depth; ++d) store(e.dtype, v.key_grad.at(address, key, kh, d), sums[key * width + d]);
-        for (int64_t d = 0; d < e.value_depth; ++d)
-            store(e.dtype, v.value_grad.at(address, key, kh, d), sums[key * width + e.depth + d]);
-    }
+}
+
+template <typename Number>
+void grad_store(const Extent& e, const GoldenGrad& v, std::byte* const* address, const GoldenStage& stage,
+                int64_t key) {
+    const Number* const sum = reinterpret_cast<const Number*>(stage.sums) + key * (e.depth + e.value_depth);
+    for (int64_t d = 0; d < e.depth; ++d) store(v.key_grad, address, key, stage.key_head, d, result_of(sum[d]));
+    for (int64_t d = 0; d < e.value_depth; ++d)
+        store(v.value_grad, address, key, stage.key_head, d, result_of(sum[e.depth + d]));
+}
+
+}  // namespace
+
+void golden_forward(const Extent& e, Precision precision, const GoldenForward& views, std::byte* const* address,
+                    int64_t row, int64_t head, std::byte* numbers) noexcept {
+    visit_golden(e.dtype, precision, [&]<typename T, typename Number>(T, Number) {
+        forward<T>(e, views, address, row, head, reinterpret_cast<Number*>(numbers));
+    });
+}
+
+void golden_grad_row(const Extent& e, Precision precision, const GoldenGrad& views, std::byte* const* address,
+                     const GoldenStage& stage, int64_t row, std::byte* numbers) noexcept {
+    visit_golden(e.dtype, precision, [&]<typename T, typename Number>(T, Number) {
+        for (int64_t head = stage.key_head * e.group; head < (stage.key_head + 1) * e.group; ++head)
+            grad_head<T>(e, views, address, stage, row, head, reinterpret_cast<Number*>(numbers));
+    });
+}
+
+void golden_grad_columns(const Extent& e, Precision precision, const GoldenGrad& views, std::byte* const* address,
+                         const GoldenStage& stage, int64_t begin, int64_t end) noexcept {
+    visit_golden(e.dtype, precision, [&]<typename T, typename Number>(T, Number) {
+        grad_columns<T, Number>(e, views, address, stage, begin, end);
+    });
+}
+
+void golden_grad_store(const Extent& e, Precision precision, const GoldenGrad& views, std::byte* const* address,
+                       const GoldenStage& stage, int64_t key) noexcept {
+    visit_golden(e.dtype, precision, [&]<typename T, typename Number>(T, Number) {
+        grad_store<Number>(e, views, address, stage, key);
+    });
 }
 
 }  // namespace gradus::nsa_selected_attention

@@ -1,6 +1,8 @@
 // The specification: plain loops in f64, elements as given, one rounding at the end. Shares nothing with kernel.cpp.
+// Numbers are as large as the precision has them (base/golden.h).
 #pragma once
 
+#include "base/config.h"
 #include "ops/nsa_selected_attention/blocks.h"
 
 namespace gradus::nsa_selected_attention {
@@ -8,16 +10,29 @@ namespace gradus::nsa_selected_attention {
 struct GoldenForward {
     Cube query, key, value, topk, max, sum, out;
 };
-// One row and one head of the query. scores: [count·size]
-void golden_forward(const Extent& extent, const GoldenForward& views, std::byte* const* address, int64_t row,
-                    int64_t head, double* scores) noexcept;
+// One row and one head of the query. numbers: [count·size + value_depth]
+void golden_forward(const Extent& extent, Precision precision, const GoldenForward& views, std::byte* const* address,
+                    int64_t row, int64_t head, std::byte* numbers) noexcept;
 
 struct GoldenGrad {
     Cube query, key, value, out, out_grad, max, sum, topk, query_grad, key_grad, value_grad;
     bool with_out = false;
 };
-// One head of the key, all rows. sums: [keys, depth + value_depth]; scores: [2, count·size]
-void golden_grad(const Extent& extent, const GoldenGrad& views, std::byte* const* address, int64_t key_head,
-                 double* sums, double* scores) noexcept;
+// P and dS of some rows and the heads of one head of the key, which dK and dV are then summed from.
+struct GoldenStage {
+    int64_t begin, end, key_head;
+    int64_t* seen;       // [rows, group]: keys that count; 0 where there is nothing to do
+    std::byte *p, *ds;   // [rows, group, count·size]
+    std::byte* sums;     // [keys, depth + value_depth]
+};
+// dQ of a row's heads; P and dS are kept. numbers: [depth]
+void golden_grad_row(const Extent& extent, Precision precision, const GoldenGrad& views, std::byte* const* address,
+                     const GoldenStage& stage, int64_t row, std::byte* numbers) noexcept;
+// Adds what the rows of the stage have for columns [begin, end) of the sums.
+void golden_grad_columns(const Extent& extent, Precision precision, const GoldenGrad& views, std::byte* const* address,
+                         const GoldenStage& stage, int64_t begin, int64_t end) noexcept;
+// dK and dV of a key.
+void golden_grad_store(const Extent& extent, Precision precision, const GoldenGrad& views, std::byte* const* address,
+                       const GoldenStage& stage, int64_t key) noexcept;
 
 }  // namespace gradus::nsa_selected_attention

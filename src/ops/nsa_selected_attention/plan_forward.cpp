@@ -1,6 +1,7 @@
 // Forward: row by row, all scores of a row at once. Blocks of keys and values are packed once for a head of the key.
 #include <cmath>
 
+#include "base/golden.h"
 #include "ops/nsa_selected_attention/effort.h"
 #include "ops/nsa_selected_attention/golden.h"
 #include "ops/nsa_selected_attention/kernel_tiles.h"
@@ -22,7 +23,9 @@ struct Plan final : Work {
     // of a thread
     Piece<std::byte> query, e, packed_e, part_values, line;
     Piece<float> scores, c;
-    Piece<double> total, golden_scores;
+    Piece<double> total;
+    Piece<std::byte> golden_numbers;
+    Precision precision = Precision::golden;
 
     void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
@@ -150,7 +153,8 @@ void run_fast(const Plan& plan, std::byte* const* address, std::byte* workspace)
 void run_golden(const Plan& plan, std::byte* const* address, std::byte* workspace) noexcept {
     parallel_for(plan.extent.rows, plan.slots, [&](int64_t row, int slot) {
         for (int64_t head = 0; head < plan.extent.heads; ++head)
-            golden_forward(plan.extent, plan.views, address, row, head, plan.golden_scores.at(workspace, slot));
+            golden_forward(plan.extent, plan.precision, plan.views, address, row, head,
+                           plan.golden_numbers.at(workspace, slot));
     });
 }
 
@@ -182,7 +186,7 @@ Planned plan_forward(const Call& call) {
     Planned result;
     const TensorView &query = call.view(kQuery), &key = call.view(kKey);
     if (query.of(0) == 0) return result;
-    const bool golden = call.config.precision == Precision::golden;
+    const bool golden = call.config.golden();
     Plan plan;
     plan.extent = extent_of(call, kForwardPlaces, call.integer(kMode) == 2 && call.given(kMask));
     plan.views = {{kQuery, query},
@@ -194,7 +198,9 @@ Planned plan_forward(const Call& call) {
                   {kOut, call.view(kOut)}};
     plan.slots = call.config.num_threads;
     if (golden) {
-        plan.golden_scores = result.scratch.book<double>(plan.extent.count * plan.extent.size, plan.slots);
+        plan.precision = call.config.precision;
+        const int64_t numbers = plan.extent.count * plan.extent.size + plan.extent.value_depth;
+        plan.golden_numbers = result.scratch.book<std::byte>(numbers * number_size(plan.precision), plan.slots);
     } else {
         plan.path = &gemm::choose(query.dtype, call.config.max_isa);
         plan.rows = choose_rows(query.dtype, call.config.max_isa);
@@ -202,7 +208,7 @@ Planned plan_forward(const Call& call) {
         book(plan, result.scratch);
     }
     result.bytes = effort_of(plan.extent, 1, golden);
-    result.path = golden ? "golden" : plan.path->name;
+    result.path = golden ? call.config.golden_path() : plan.path->name;
     result.work = std::make_unique<const Plan>(std::move(plan));
     return result;
 }

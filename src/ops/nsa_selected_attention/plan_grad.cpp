@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "base/golden.h"
 #include "base/log.h"
 #include "ops/nsa_selected_attention/plan_grad.h"
 #include "runtime/parallel.h"
@@ -11,6 +12,8 @@
 namespace gradus::nsa_selected_attention {
 namespace {
 
+// Golden keeps so many P and dS at a time, and sums so many columns of dK or dV in a task.
+constexpr int64_t kGoldenScores = 1 << 19, kGoldenColumns = 16;
 // How far Σ P may be from 1 before somebody has mixed up masks or statistics.
 constexpr float kFarFromOne = 0.1f;
 
@@ -110,10 +113,40 @@ void run_fast(const GradPlan& plan, std::byte* const* address, std::byte* worksp
     if (far.load(std::memory_order_relaxed)) warn_once();
 }
 
+// Rows are independent, and so are columns of dK and dV: each of their sums belongs to one task, in the order of rows.
 void run_golden(const GradPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
-    for (int64_t head = 0; head < plan.extent.key_heads; ++head)
-        golden_grad(plan.extent, plan.views, address, head, plan.golden_sums.at(workspace),
-                    plan.golden_scores.at(workspace));
+    const Extent& e = plan.extent;
+    const int64_t width = e.depth + e.value_depth;
+    for (int64_t head = 0; head < e.key_heads; ++head) {
+        GoldenStage stage{0, 0, head, plan.golden_seen.at(workspace), plan.golden_p.at(workspace),
+                          plan.golden_ds.at(workspace), plan.golden_sums.at(workspace)};
+        std::fill_n(stage.sums, e.keys * width * number_size(plan.precision), std::byte{0});
+        for (; stage.begin < e.rows; stage.begin = stage.end) {
+            stage.end = std::min(e.rows, stage.begin + plan.golden_rows);
+            parallel_for(stage.end - stage.begin, plan.slots, [&](int64_t row, int slot) {
+                golden_grad_row(e, plan.precision, plan.views, address, stage, stage.begin + row,
+                                plan.golden_numbers.at(workspace, slot));
+            });
+            parallel_for((width + kGoldenColumns - 1) / kGoldenColumns, plan.slots, [&](int64_t part, int) {
+                golden_grad_columns(e, plan.precision, plan.views, address, stage, part * kGoldenColumns,
+                                    std::min(width, (part + 1) * kGoldenColumns));
+            });
+        }
+        parallel_for(e.keys, plan.slots, [&](int64_t key, int) {
+            golden_grad_store(e, plan.precision, plan.views, address, stage, key);
+        });
+    }
+}
+
+void book_golden(GradPlan& plan, Scratch& scratch) {
+    const Extent& e = plan.extent;
+    const int64_t number = number_size(plan.precision), scores = e.group * e.count * e.size;
+    plan.golden_rows = std::clamp<int64_t>(kGoldenScores / scores, 1, std::max<int64_t>(1, e.rows));
+    plan.golden_numbers = scratch.book<std::byte>(e.depth * number, plan.slots);
+    plan.golden_seen = scratch.book<int64_t>(plan.golden_rows * e.group);
+    plan.golden_p = scratch.book<std::byte>(plan.golden_rows * scores * number);
+    plan.golden_ds = scratch.book<std::byte>(plan.golden_rows * scores * number);
+    plan.golden_sums = scratch.book<std::byte>(e.keys * (e.depth + e.value_depth) * number);
 }
 
 void book_query(GradPlan& plan, Scratch& scratch) {
@@ -194,7 +227,7 @@ Planned plan_grad(const Call& call) {
     Planned result;
     const TensorView &query = call.view(kQuery), &key = call.view(kKey);
     if (query.of(0) == 0 && key.of(0) == 0) return result;
-    const bool golden = call.config.precision == Precision::golden;
+    const bool golden = call.config.golden();
     GradPlan plan;
     plan.extent = extent_of(call, kGradPlaces, call.integer(kMode) == 2);
     plan.views = {{kQuery, query},
@@ -212,8 +245,8 @@ Planned plan_grad(const Call& call) {
     plan.slots = call.config.num_threads;
     const Extent& e = plan.extent;
     if (golden) {
-        plan.golden_sums = result.scratch.book<double>(e.keys * (e.depth + e.value_depth));
-        plan.golden_scores = result.scratch.book<double>(2 * e.count * e.size);
+        plan.precision = call.config.precision;
+        book_golden(plan, result.scratch);
     } else {
         plan.path = &gemm::choose(query.dtype, call.config.max_isa);
         plan.rows = choose_rows(query.dtype, call.config.max_isa);
@@ -221,7 +254,7 @@ Planned plan_grad(const Call& call) {
         book(plan, result.scratch);
     }
     result.bytes = effort_of(e, 3.5, golden);
-    result.path = golden ? "golden" : plan.path->name;
+    result.path = golden ? call.config.golden_path() : plan.path->name;
     result.work = std::make_unique<const GradPlan>(std::move(plan));
     return result;
 }

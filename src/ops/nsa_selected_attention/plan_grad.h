@@ -53,7 +53,11 @@ struct GradPlan final : Work {
     Piece<std::byte> p, ds;
     QueryScratch query;
     KeyScratch key;
-    Piece<double> golden_sums, golden_scores;
+    // of golden: rows at a time, dQ of a row, and what a stage holds
+    Precision precision = Precision::golden;
+    int64_t golden_rows = 0;
+    Piece<std::byte> golden_numbers, golden_p, golden_ds, golden_sums;
+    Piece<int64_t> golden_seen;
 
     void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };

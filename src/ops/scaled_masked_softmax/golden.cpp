@@ -1,52 +1,62 @@
 #include "ops/scaled_masked_softmax/golden.h"
 
-#include <algorithm>
 #include <cmath>
+
+#include "base/golden.h"
 
 namespace gradus::scaled_masked_softmax {
 namespace {
+
+using std::exp;
 
 template <typename T>
 T* at(Strip strip, int64_t row) {
     return reinterpret_cast<T*>(strip.data + row * strip.pitch);
 }
 
-template <typename T>
+template <typename T, typename Number>
 void forward(const ForwardRows& a) noexcept {
+    const int64_t item = dtype_size(a.result);
+    const Number scale = a.scale;
     for (int64_t r = 0; r < a.rows; ++r) {
         const T* x = at<const T>(a.x, r);
         const uint8_t* mask = at<const uint8_t>(a.mask, r);
-        T* y = at<T>(a.y, r);
-        const auto z = [&](int64_t i) { return mask[i] != 0 ? double{kMasked} : to_f64(x[i]) * a.scale; };
-        double top = -HUGE_VAL, sum = 0;
-        for (int64_t i = 0; i < a.n; ++i) top = std::max(top, z(i));
-        for (int64_t i = 0; i < a.n; ++i) sum += std::exp(z(i) - top);
-        for (int64_t i = 0; i < a.n; ++i) y[i] = from_f64<T>(std::exp(z(i) - top) / sum);
+        std::byte* y = at<std::byte>(a.y, r);
+        const auto z = [&](int64_t i) { return mask[i] != 0 ? exact<Number>(kMasked) : Number(to_f64(x[i])) * scale; };
+        Number top = -HUGE_VAL, sum = 0;
+        for (int64_t i = 0; i < a.n; ++i)
+            if (value_of(top) < value_of(z(i))) top = z(i);
+        for (int64_t i = 0; i < a.n; ++i) sum += exp(z(i) - top);
+        for (int64_t i = 0; i < a.n; ++i) store_f64(a.result, y + i * item, result_of(exp(z(i) - top) / sum));
     }
 }
 
-template <typename T>
+template <typename T, typename Number>
 void backward(const BackwardRows& a) noexcept {
+    const int64_t item = dtype_size(a.result);
+    const Number scale = a.scale;
     for (int64_t r = 0; r < a.rows; ++r) {
-        const T *g = at<const T>(a.g, r), *y = at<const T>(a.y, r);
+        const T *g_row = at<const T>(a.g, r), *y_row = at<const T>(a.y, r);
         const uint8_t* mask = at<const uint8_t>(a.mask, r);
-        T* out = at<T>(a.out, r);
-        double sum = 0;
-        for (int64_t i = 0; i < a.n; ++i) sum += to_f64(g[i]) * to_f64(y[i]);
+        std::byte* out = at<std::byte>(a.out, r);
+        Number sum = 0;
+        for (int64_t i = 0; i < a.n; ++i) sum += Number(to_f64(g_row[i])) * Number(to_f64(y_row[i]));
         for (int64_t i = 0; i < a.n; ++i) {
-            const double d = to_f64(g[i]) * to_f64(y[i]) - sum * to_f64(y[i]);
-            out[i] = from_f64<T>(mask[i] != 0 ? 0.0 : d * a.scale);
+            const Number g = to_f64(g_row[i]), y = to_f64(y_row[i]);
+            store_f64(a.result, out + i * item, mask[i] != 0 ? 0.0 : result_of((g * y - sum * y) * scale));
         }
     }
 }
 
 }  // namespace
 
-ForwardKernel golden_forward(DType dtype) {
-    return visit_float(dtype, []<typename T>(T) -> ForwardKernel { return &forward<T>; });
+ForwardKernel golden_forward(DType dtype, Precision precision) {
+    return visit_golden(dtype, precision,
+                        []<typename T, typename Number>(T, Number) -> ForwardKernel { return &forward<T, Number>; });
 }
-BackwardKernel golden_backward(DType dtype) {
-    return visit_float(dtype, []<typename T>(T) -> BackwardKernel { return &backward<T>; });
+BackwardKernel golden_backward(DType dtype, Precision precision) {
+    return visit_golden(dtype, precision,
+                        []<typename T, typename Number>(T, Number) -> BackwardKernel { return &backward<T, Number>; });
 }
 
 }  // namespace gradus::scaled_masked_softmax

@@ -23,6 +23,7 @@ struct ForwardRows {
     int64_t rows, n;
     float scale;
     bool streaming;  // y goes past the cache
+    DType result;    // of y: golden's may be f64, whatever x is
 };
 using ForwardKernel = void (*)(const ForwardRows& rows) noexcept;
 
@@ -32,6 +33,7 @@ struct BackwardRows {
     int64_t rows, n;
     float scale;
     bool streaming;
+    DType result;
 };
 using BackwardKernel = void (*)(const BackwardRows& rows) noexcept;
 

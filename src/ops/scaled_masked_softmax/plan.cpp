@@ -37,6 +37,7 @@ struct Plan : Work {
     int slots = 1;
     float scale = 1;
     bool streaming = false;
+    DType result = DType::f32;
     Kernel kernel = nullptr;
 };
 struct ForwardPlan final : Plan<ForwardKernel, 3> {
@@ -94,14 +95,16 @@ void set_walk(Plan<Kernel, kOperands>& plan, std::array<Given, kOperands> given,
 }
 
 template <typename Plan, typename Kernel, size_t kOperands>
-Planned planned(const Call& call, const std::array<Given, kOperands>& given, size_t mask, double scale, Kernel fast,
-                Kernel golden) {
+Planned planned(const Call& call, const std::array<Given, kOperands>& given, size_t mask, double scale,
+                Kernel (*fast)(DType, Isa), Kernel (*golden)(DType, Precision)) {
     Planned result;
     if (given[0].view.empty()) return result;
     Plan plan;
     set_walk(plan, given, mask);
-    const bool is_golden = call.config.precision == Precision::golden;
-    plan.kernel = is_golden ? golden : fast;
+    const bool is_golden = call.config.golden();
+    const DType dtype = given[0].view.dtype;
+    plan.kernel = is_golden ? golden(dtype, call.config.precision) : fast(dtype, call.config.max_isa);
+    plan.result = given.back().view.dtype;
     plan.slots = call.config.num_threads;
     plan.scale = std::isnan(scale) ? std::nanf("") : static_cast<float>(scale);  // stores rely on plain NaNs
     const int64_t elements = given[0].view.numel();
@@ -113,7 +116,7 @@ Planned planned(const Call& call, const std::array<Given, kOperands>& given, siz
         operand.pitch = ((plan.n * operand.item + 63) / 64 | 1) * 64;
         operand.scratch = result.scratch.book<std::byte>(plan.chunk_rows * operand.pitch, plan.slots);
     }
-    result.path = is_golden ? "golden" : isa_name(std::min(call.config.max_isa, Isa::avx512));
+    result.path = is_golden ? call.config.golden_path() : isa_name(std::min(call.config.max_isa, Isa::avx512));
     result.work = std::make_unique<const Plan>(plan);
     return result;
 }
@@ -152,7 +155,7 @@ void run_block(const Plan& plan, int64_t block, int slot, std::byte* const* addr
 void ForwardPlan::run(std::byte* const* address, std::byte* workspace) const noexcept {
     parallel_for(blocks, slots, [&](int64_t block, int slot) {
         run_block(*this, block, slot, address, workspace, [this](const auto& s, int64_t count) {
-            kernel({s[0], s[1], s[2], count, n, scale, streaming});
+            kernel({s[0], s[1], s[2], count, n, scale, streaming, result});
         });
     });
 }
@@ -160,7 +163,7 @@ void ForwardPlan::run(std::byte* const* address, std::byte* workspace) const noe
 void BackwardPlan::run(std::byte* const* address, std::byte* workspace) const noexcept {
     parallel_for(blocks, slots, [&](int64_t block, int slot) {
         run_block(*this, block, slot, address, workspace, [this](const auto& s, int64_t count) {
-            kernel({s[0], s[1], s[2], s[3], count, n, scale, streaming});
+            kernel({s[0], s[1], s[2], s[3], count, n, scale, streaming, result});
         });
     });
 }
@@ -169,21 +172,17 @@ void BackwardPlan::run(std::byte* const* address, std::byte* workspace) const no
 
 Planned plan_forward(const Call& call) {
     using namespace forward;
-    const DType dtype = call.view(kX).dtype;
     const std::array<Given, 3> given = {{{call.view(kX), kX}, {call.view(kMask), kMask}, {call.view(kY), kY, true}}};
-    return planned<ForwardPlan>(call, given, 1, call.real(kScale), choose_forward(dtype, call.config.max_isa),
-                                golden_forward(dtype));
+    return planned<ForwardPlan>(call, given, 1, call.real(kScale), choose_forward, golden_forward);
 }
 
 Planned plan_backward(const Call& call) {
     using namespace backward;
-    const DType dtype = call.view(kGradOutput).dtype;
     const std::array<Given, 4> given = {{{call.view(kGradOutput), kGradOutput},
                                          {call.view(kY), kY},
                                          {call.view(kMask), kMask},
                                          {call.view(kOut), kOut, true}}};
-    return planned<BackwardPlan>(call, given, 2, call.real(kScale), choose_backward(dtype, call.config.max_isa),
-                                 golden_backward(dtype));
+    return planned<BackwardPlan>(call, given, 2, call.real(kScale), choose_backward, golden_backward);
 }
 
 }  // namespace gradus::scaled_masked_softmax

@@ -2,31 +2,39 @@
 
 #include <cmath>
 
+#include "base/golden.h"
+
 namespace gradus::swi_glu {
 namespace {
 
-double sigmoid(double a) { return a < 0 ? std::exp(a) / (1 + std::exp(a)) : 1 / (1 + std::exp(-a)); }
+using std::exp;
+
+template <typename Number>
+Number sigmoid(Number a) {
+    return value_of(a) < 0 ? exp(a) / (1 + exp(a)) : 1 / (1 + exp(-a));
+}
 
 }  // namespace
 
-void golden_forward(DType dtype, const void* a_, const void* b_, void* y_, int64_t n) noexcept {
-    visit_float(dtype, [&]<typename T>(T) {
+void golden_forward(const GoldenTypes& types, const void* a_, const void* b_, std::byte* y, int64_t n) noexcept {
+    visit_golden(types.from, types.precision, [&]<typename T, typename Number>(T, Number) {
         for (int64_t i = 0; i < n; ++i) {
-            const double a = to_f64(static_cast<const T*>(a_)[i]), b = to_f64(static_cast<const T*>(b_)[i]);
-            static_cast<T*>(y_)[i] = from_f64<T>(a * sigmoid(a) * b);
+            const Number a = to_f64(static_cast<const T*>(a_)[i]), b = to_f64(static_cast<const T*>(b_)[i]);
+            store_f64(types.to, y + i * dtype_size(types.to), result_of(a * sigmoid(a) * b));
         }
     });
 }
 
-void golden_grad(DType dtype, const void* g_, const void* a_, const void* b_, void* out_a, void* out_b,
-                 int64_t n) noexcept {
-    visit_float(dtype, [&]<typename T>(T) {
+void golden_grad(const GoldenTypes& types, const void* g_, const void* a_, const void* b_, std::byte* out_a,
+                 std::byte* out_b, int64_t n) noexcept {
+    visit_golden(types.from, types.precision, [&]<typename T, typename Number>(T, Number) {
+        const int64_t item = dtype_size(types.to);
         for (int64_t i = 0; i < n; ++i) {
-            const double g = to_f64(static_cast<const T*>(g_)[i]);
-            const double a = to_f64(static_cast<const T*>(a_)[i]), b = to_f64(static_cast<const T*>(b_)[i]);
-            const double s = sigmoid(a);
-            static_cast<T*>(out_a)[i] = from_f64<T>(g * b * (s + s * sigmoid(-a) * a));
-            static_cast<T*>(out_b)[i] = from_f64<T>(g * a * s);
+            const Number g = to_f64(static_cast<const T*>(g_)[i]);
+            const Number a = to_f64(static_cast<const T*>(a_)[i]), b = to_f64(static_cast<const T*>(b_)[i]);
+            const Number s = sigmoid(a);
+            store_f64(types.to, out_a + i * item, result_of(g * b * (s + s * sigmoid(-a) * a)));
+            store_f64(types.to, out_b + i * item, result_of(g * a * s));
         }
     });
 }

@@ -4,13 +4,20 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/config.h"
 #include "base/dtype.h"
 
 namespace gradus::swi_glu {
 
+// What is computed, of which elements into which.
+struct GoldenTypes {
+    Precision precision;
+    DType from, to;
+};
+
 // The same pieces as in kernel.h.
-void golden_forward(DType dtype, const void* a, const void* b, void* y, int64_t n) noexcept;
-void golden_grad(DType dtype, const void* g, const void* a, const void* b, void* out_a, void* out_b,
-                 int64_t n) noexcept;
+void golden_forward(const GoldenTypes& types, const void* a, const void* b, std::byte* y, int64_t n) noexcept;
+void golden_grad(const GoldenTypes& types, const void* g, const void* a, const void* b, std::byte* out_a,
+                 std::byte* out_b, int64_t n) noexcept;
 
 }  // namespace gradus::swi_glu

@@ -10,11 +10,11 @@ namespace {
 
 template <typename Kernel>
 struct Plan : Work {
-    Plan(const Tiles& cut, int threads, DType type, Kernel function)
-        : tiles(cut), slots(threads), dtype(type), kernel(function) {}
+    Plan(const Tiles& cut, int threads, const GoldenTypes& golden_types, Kernel function)
+        : tiles(cut), slots(threads), types(golden_types), kernel(function) {}
     Tiles tiles;
     int slots;
-    DType dtype;
+    GoldenTypes types;
     Kernel kernel;  // null: golden
 };
 
@@ -26,7 +26,7 @@ struct ForwardPlan final : Plan<ForwardKernel> {
                 if (kernel)
                     kernel(p[0], p[1], p[2], n);
                 else
-                    golden_forward(dtype, p[0], p[1], p[2], n);
+                    golden_forward(types, p[0], p[1], p[2], n);
             });
         });
     }
@@ -40,7 +40,7 @@ struct GradPlan final : Plan<GradKernel> {
                 if (kernel)
                     kernel(p[0], p[1], p[2], p[3], p[4], n);
                 else
-                    golden_grad(dtype, p[0], p[1], p[2], p[3], p[4], n);
+                    golden_grad(types, p[0], p[1], p[2], p[3], p[4], n);
             });
         });
     }
@@ -54,21 +54,21 @@ TensorView half_of(TensorView view, int axis, int which) {
 }
 
 template <typename Plan, typename Kernel>
-Planned planned(const Call& call, std::span<const RowOperand> operands, Kernel kernel) {
-    const TensorView& half = operands[0].view;
+Planned planned(const Call& call, std::span<const RowOperand> operands, Kernel (*choose)(DType, Isa)) {
+    const TensorView& half = operands.front().view;
     Planned result;
     if (half.empty()) return result;
-    const bool golden = call.config.precision == Precision::golden;
-    const int64_t item = dtype_size(half.dtype);
+    const bool golden = call.config.golden();
     int64_t written = 0;
     for (const RowOperand& operand : operands) {
-        const int64_t bytes = operand.view.numel() * item;
+        const int64_t bytes = operand.view.numel() * dtype_size(operand.view.dtype);
         result.bytes += bytes * (golden ? 16 : 1);
         written += operand.written ? bytes : 0;
     }
-    result.path = golden ? "golden" : isa_name(std::min(call.config.max_isa, Isa::avx512));
+    result.path = golden ? call.config.golden_path() : isa_name(std::min(call.config.max_isa, Isa::avx512));
+    const GoldenTypes types = {call.config.precision, half.dtype, operands.back().view.dtype};
     result.work = std::make_unique<const Plan>(tiles_of(operands, written > kStreamingBytes), call.config.num_threads,
-                                               half.dtype, golden ? nullptr : kernel);
+                                               types, golden ? nullptr : choose(half.dtype, call.config.max_isa));
     return result;
 }
 
@@ -80,7 +80,7 @@ Planned plan_forward(const Call& call) {
     const int axis = axis_of(call.integer(kDim), x.rank);
     const RowOperand operands[] = {
         {half_of(x, axis, 0), kX, false}, {half_of(x, axis, 1), kX, false}, {call.view(kOut), kOut, true}};
-    return planned<ForwardPlan>(call, operands, choose_forward(x.dtype, call.config.max_isa));
+    return planned<ForwardPlan>(call, operands, choose_forward);
 }
 
 Planned plan_grad(const Call& call) {
@@ -92,7 +92,7 @@ Planned plan_grad(const Call& call) {
                                    {half_of(x, axis, 1), kX, false},
                                    {half_of(out, axis, 0), kOut, true},
                                    {half_of(out, axis, 1), kOut, true}};
-    return planned<GradPlan>(call, operands, choose_grad(x.dtype, call.config.max_isa));
+    return planned<GradPlan>(call, operands, choose_grad);
 }
 
 }  // namespace gradus::swi_glu
