@@ -1,0 +1,42 @@
+// What golden and magnitude must do, whatever the operator computes, and the helpers of tests in f64.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "testing/call.h"
+
+namespace gradus::testing {
+
+bool is_float(aclDataType type);
+// Every float tensor as f64 with the same values; or the float outputs alone.
+Array widened(const Array& array);
+Call widened(Call call);
+Call with_wide_results(Call call);
+Call::Results run_as(const char* precision, Call call);
+
+// How near an output of the fast implementation is to golden, in terms of its magnitude.
+struct Kept {
+    double terms;          // of the sum that makes an element, multiplied out
+    double roundings = 0;  // stated ones, in half units of the 16-bit type
+};
+
+// f64 refused in fast, with a hint; taken for all or for all outputs in golden and magnitude, with the same answers
+// through any view and for any number of threads; magnitude at least |value|; fast within `kept` of golden. `good`
+// gives calls of one problem, in f32, f16 or bf16.
+void expect_golden_rules(const std::function<Call()>& good, const std::map<std::string, Kept>& kept);
+
+// Empty if f64 results are a formula's, whose sums of so many terms may round in another order: within terms·2^-52 of
+// their magnitude.
+std::string judge_f64(const Array& got, const std::vector<double>& want, const Array& magnitude, double terms);
+// The same for magnitudes, which only add what is positive.
+std::string judge_magnitude(const Array& got, const std::vector<double>& want, double terms);
+
+// The derivative at 0 by central differences of fourth order: about 1e-10 of what f is like within 0.002.
+double slope(const std::function<double(double)>& f);
+// Σ results·weights of an output in golden, f64.
+double weighted(const Call& call, const std::string& output, const Array& weights);
+
+}  // namespace gradus::testing
