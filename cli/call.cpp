@@ -13,7 +13,7 @@ namespace gradus::cli {
 namespace {
 
 bool allows(const Argument& argument, aclDataType dtype) {
-    return std::find(argument.dtypes.begin(), argument.dtypes.end(), dtype) != argument.dtypes.end();
+    return std::ranges::count(argument.dtypes, dtype) + std::ranges::count(argument.golden_dtypes, dtype) > 0;
 }
 
 bool parse_bool(const std::string& value) {
@@ -182,6 +182,9 @@ Tensor Builder::referred(const Argument& argument) {
         Builder builder(find_operator(name), seed_, dtype);
         builder.inherit(*this);
         const Call call = builder.complete();
+        std::optional<ScopedOption> golden;  // f64 is golden's
+        if (std::ranges::any_of(call.tensors, [](const auto& t) { return t.second.dtype() == ACL_DOUBLE; }))
+            golden.emplace("precision", "golden");
         run(call);
         forwards_.emplace(name, call);
     }

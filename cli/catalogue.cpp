@@ -33,6 +33,8 @@ Argument argument_of(const json& j) {
                                                  : Argument::attribute;
     argument.optional = j.at("optional");
     for (const std::string name : j.value("dtypes", json::array())) argument.dtypes.push_back(dtype_of(name));
+    for (const std::string name : j.value("golden_dtypes", json::array()))
+        argument.golden_dtypes.push_back(dtype_of(name));
     argument.shape = j.value("shape", "");
     argument.allowed = j.value("allowed", "");
     argument.limits = j.value("limits", "");

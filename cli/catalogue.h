@@ -16,10 +16,10 @@ struct Argument {
     gradusKind kind;
     enum Direction { input, output, attribute } direction;
     bool optional;
-    std::vector<aclDataType> dtypes;
-    std::string shape, allowed, limits;  // as the catalogue has them
-    std::string example;                 // how to make one up: a generator, an expression, or @Operator.output
-    std::string promise;                 // of an output: elementwise, summed or exact
+    std::vector<aclDataType> dtypes, golden_dtypes;  // the latter besides, with precision golden or magnitude
+    std::string shape, allowed, limits;              // as the catalogue has them
+    std::string example;  // how to make one up: a generator, an expression, or @Operator.output
+    std::string promise;  // of an output: elementwise, summed or exact
     std::optional<nlohmann::json> preset;
 
     bool is_tensor() const { return kind == GRADUS_TENSOR; }

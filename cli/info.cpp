@@ -62,6 +62,7 @@ std::string reason_of(const Path& path, const std::vector<std::string>& isas) {
     const std::string cap = gradusGetOption("max_isa"), isa = path.path.substr(0, path.path.find(','));
     if (!path.refused.empty()) return path.refused;
     if (isa == "golden") return "precision is golden: the plain loop in double";
+    if (isa == "magnitude") return "precision is magnitude: the plain loop in double, of |terms|";
     const bool capped = !isas.empty() && cap != isas.back();
     if (isa == cap) return capped ? "max_isa stops here" : "the best of this CPU";
     return fmt::format("{} adds nothing to this operator and dtype", cap);

@@ -194,7 +194,7 @@ std::string footer() {
     std::vector<std::vector<std::string>> rows = {{"GENERATOR", "OPTIONS", ""}};
     for (const GeneratorHelp& help : generators()) rows.push_back({help.name, help.options, help.meaning});
     return "Tensors:\n"
-           "  x=FILE.npy                   f32, f16, bool, integers, bf16 of ml_dtypes\n"
+           "  x=FILE.npy                   f32, f16, f64, bool, integers, bf16 of ml_dtypes\n"
            "  x:bf16=FILE.npy              uint16 words as bf16, or numbers rounded to it\n"
            "  x=FILE.bin:bf16[4096,22016]  raw bytes\n"
            "  x=randn[4,8]:bf16,seed=7     made up; shape and dtype may be left out where they follow from others\n"
@@ -208,6 +208,7 @@ std::string footer() {
            "  gradus run ExpSegsum self=x.npy out=y.npy\n"
            "  gradus run ScaledMaskedSoftmaxBackward gradOutput=dy.npy y=y.npy mask=m.npy scale=0.125 -o results\n"
            "  gradus run SwiGlu x:bf16=bits.npy --precision golden --json\n"
+           "  gradus run SwiGlu x=randn[4,8]:f64 out=y.npy --precision golden\n"
            "  gradus run NsaSelectedAttentionGrad dtype=bf16 --inputs case\n"
            "In zsh, brackets want quotes: 'x=randn[4,8]'.";
 }
@@ -222,7 +223,8 @@ void add_run(CLI::App& app, Session& session) {
     command->add_option("-o,--output", wanted->directory, "write every output as DIR/name.npy")->type_name("DIR");
     command->add_option("--inputs", wanted->inputs, "write every input as DIR/name.npy, for another kernel to read")
         ->type_name("DIR");
-    command->add_option("--precision", wanted->precision, "fast or golden")->type_name("WORD");
+    command->add_option("--precision", wanted->precision, "fast, golden or magnitude; dtype=f64 with the last two")
+        ->type_name("WORD");
     command->add_option("--repeat", wanted->repeat, "run N times and report the best")
         ->type_name("N")
         ->check(CLI::Range(1, 1000000));

@@ -18,8 +18,7 @@ void widen(Call::Tensor& tensor) {
 
 void expect_equal(const Call::Results& got, const Call::Results& want, const std::string& how) {
     ASSERT_EQ(got.size(), want.size()) << how;
-    for (const auto& [name, array] : want)
-        EXPECT_EQ(first_difference(got.at(name), array), -1) << name << ", " << how;
+    for (const auto& [name, array] : want) EXPECT_EQ(first_difference(got.at(name), array), -1) << name << ", " << how;
 }
 
 void expect_dtypes(const std::function<Call()>& good) {
@@ -41,7 +40,8 @@ void expect_dtypes(const std::function<Call()>& good) {
         }();
         answer = one.ask();
         EXPECT_EQ(answer.code, only_output ? 0 : 161002) << t.name << " alone in f64: " << answer.message;
-        if (!only_output) EXPECT_NE(answer.message.find("expected f64 as " + t.name), std::string::npos) << answer.message;
+        if (!only_output)
+            EXPECT_NE(answer.message.find("expected f64 as " + t.name), std::string::npos) << answer.message;
     }
     for (const auto& change : {+[](Call call) { return widened(std::move(call)); }, &with_wide_results}) {
         EXPECT_EQ(change(good()).ask().code, 161002) << "fast";
@@ -172,11 +172,13 @@ void expect_golden_rules(const std::function<Call()>& good, const std::map<std::
 }
 
 std::string judge_f64(const Array& got, const std::vector<double>& want, const Array& magnitude, double terms) {
-    return judge_within(got, want, [&](int64_t i) { return magnitude.at(i); }, terms);
+    return judge_within(
+        got, want, [&](int64_t i) { return magnitude.at(i); }, terms);
 }
 
 std::string judge_magnitude(const Array& got, const std::vector<double>& want, double terms) {
-    return judge_within(got, want, [&](int64_t i) { return std::fabs(want[static_cast<size_t>(i)]); }, terms);
+    return judge_within(
+        got, want, [&](int64_t i) { return std::fabs(want[static_cast<size_t>(i)]); }, terms);
 }
 
 double slope(const std::function<double(double)>& f) {

@@ -49,7 +49,8 @@ static const int ACL_ERROR_STORAGE_OVER_LIMIT = 300000;
 static const int ACL_ERROR_INTERNAL_ERROR = 500000;
 static const int ACL_ERROR_FAILURE = 500001;
 
-// Element types. The operators compute in FLOAT, FLOAT16 and BF16; the rest can be named, and is refused by name.
+// Element types. The operators compute in FLOAT, FLOAT16 and BF16, and in DOUBLE where precision is golden or magnitude
+// (gradus/gradus.h); the rest can be named, and is refused by name.
 typedef enum aclDataType {
     ACL_DT_UNDEFINED = -1,
     ACL_FLOAT = 0,

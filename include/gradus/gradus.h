@@ -14,7 +14,9 @@ ACL_FUNC_VISIBILITY const char* gradusVersion(void);
 // Options of the process. Each is also an environment variable, which a call of gradusSetOption beats; operators read
 // them in phase one. Defaults first:
 //   limits       GRADUS_LIMITS       on, off: whether to refuse what only the device could not do
-//   precision    GRADUS_PRECISION    fast, golden: golden is the plain loop in double
+//   precision    GRADUS_PRECISION    fast, golden, magnitude: golden is the plain loop in double; magnitude the same
+//                                    loop, of how large an error can be rounding: the sum of |terms| of every result.
+//                                    With either, all float outputs or all float arguments may be ACL_DOUBLE
 //   memory       GRADUS_MEMORY       device, any: whether tensors may lie in memory that no aclrt function knows of
 //   num_threads  GRADUS_NUM_THREADS  the CPUs this process may use (affinity, cgroup); 1 and up
 //   max_isa      GRADUS_MAX_ISA      the best of this CPU; amx, avx512_bf16, avx512, avx2, neon, sve, scalar
@@ -29,7 +31,8 @@ ACL_FUNC_VISIBILITY aclError gradusSetThreadOption(const char* name, const char*
 ACL_FUNC_VISIBILITY const char* gradusGetOption(const char* name);
 
 // All operators as JSON, one object each: name, family, formula, document, products; the arguments in C order, each
-// with name, kind, direction, optional, dtypes, shape in words over named sizes ("T1,N1,D"), allowed values and limits.
+// with name, kind, direction, optional, dtypes, golden_dtypes (besides, if precision is golden or magnitude), shape in
+// words over named sizes ("T1,N1,D"), allowed values and limits.
 // For tools that try operators out: of an argument, example (how to make one up) and promise (how near to golden an
 // output is); of an operator, sweep, bench and tiny (argument lists in the words of the gradus command), limit (what
 // binds its speed), targets (fractions of it) and roundings (what it rounds on the way). Keys are added, never renamed.
@@ -69,8 +72,8 @@ ACLNN_API aclnnStatus gradusLaunch(void* workspace, uint64_t workspaceSize, aclO
 // returns. Needs no device, context or stream and waits for none, so any thread may call it. Where nobody has set them
 // (variable, gradusSetOption, gradusSetThreadOption), `limits` is off and `memory` is any: there is no device in it.
 ACLNN_API aclnnStatus gradusRun(const char* op, const gradusArg* args, uint64_t count);
-// Which kernel phase one chose: a word of max_isa (more may follow a comma), golden, or zeros where there is nothing to
-// compute. Of every executor, whoever made it; NULL if it is not alive.
+// Which kernel phase one chose: a word of max_isa (more may follow a comma), golden, magnitude, or zeros where there is
+// nothing to compute. Of every executor, whoever made it; NULL if it is not alive.
 ACLNN_API const char* gradusPath(const aclOpExecutor* executor);
 
 // A host that has threads of its own may lend them to gradusRun, instead of two teams that fight for the CPUs:

@@ -1,5 +1,6 @@
 #include "ops/catalogue_json.h"
 
+#include <array>
 #include <cstdio>
 #include <sstream>
 
@@ -74,8 +75,9 @@ std::string argument_json(const Argument& argument) {
         .text("kind", kind_name(argument.kind))
         .text("direction", directions[static_cast<int>(argument.direction)])
         .add("optional", argument.optional ? "true" : "false");
-    if (argument.is_tensor())
-        json.add("dtypes", list(argument.dtypes, [](DType dtype) { return quoted(dtype_name(dtype).c_str()); }));
+    const auto name_of = [](DType dtype) { return quoted(dtype_name(dtype).c_str()); };
+    if (argument.is_tensor()) json.add("dtypes", list(argument.dtypes, name_of));
+    if (argument.is_float()) json.add("golden_dtypes", list(std::array{DType::f64}, name_of));
     json.text("shape", argument.shape)
         .text("allowed", argument.allowed)
         .text("limits", argument.limits)

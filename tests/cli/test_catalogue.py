@@ -81,6 +81,8 @@ class Info(Case):
         self.assertEqual({op["path"] for op in info["operators"]}, {"scalar"})
         golden = self.json("info", environment={"GRADUS_PRECISION": "golden"})
         self.assertEqual({op["path"] for op in golden["operators"]}, {"golden"})
+        magnitude = self.json("info", environment={"GRADUS_PRECISION": "magnitude"})
+        self.assertEqual({op["path"] for op in magnitude["operators"]}, {"magnitude"})
 
     def test_product_without_the_operator(self):
         info = self.json("info", environment={"GRADUS_SOC_NAME": "Ascend310P3"})
@@ -111,7 +113,7 @@ class Unknown(Case):
             (["run", "SwiGlu", "x"], ["'x', expected name=value"]),
             (["run"], ["OP is required"]),
             (["run", "SwiGlu", "--repeat", "0"], ["--repeat"]),
-            (["run", "SwiGlu", "--precision", "silver"], ["silver", "fast or golden"]),
+            (["run", "SwiGlu", "--precision", "silver"], ["silver", "fast, golden or magnitude"]),
             (["run", "SwiGlu", "--limits", "maybe"], ["maybe", "on or off"]),
             (["run", "SwiGlu", "--isa", "sse9"], ["sse9", "scalar"]),
             (["run", "SwiGlu", "--threads", "0"], ["a number from 1"]),

@@ -177,6 +177,21 @@ class Results(Case):
         self.refused("run", *long_rows, words=["GRADUS_LIMITS=off"])
         self.gradus("run", *long_rows, "--limits", "off")
 
+    def test_f64_in_golden(self):
+        self.gradus("run", "SwiGlu", "x=randn[4,6]:f64,seed=2", "--inputs", "case", "out=y.npy", "--precision", "golden")
+        x, y = np.load(self.path("case/x.npy")), np.load(self.path("y.npy"))
+        self.assertEqual((x.dtype, y.dtype), (np.float64, np.float64))
+        np.testing.assert_allclose(y, x[:, :3] / (1 + np.exp(-x[:, :3])) * x[:, 3:], rtol=1e-14)
+        self.gradus("run", "SwiGlu", "x=case/x.npy", "out=m.npy", "--precision", "magnitude")
+        self.assertTrue((np.load(self.path("m.npy")) >= np.abs(y)).all())
+        self.refused("run", "SwiGlu", "x=case/x.npy", words=["f64", "golden or magnitude"])
+        for operator in self.json("list")["operators"]:
+            for precision in ("golden", "magnitude"):
+                with self.subTest(operator=operator["name"], precision=precision):
+                    ran = self.json("run", operator["name"], "dtype=f64", "--precision", precision)
+                    floats = {t["dtype"] for t in ran["outputs"].values()} - {"uint8", "int32", "int64"}
+                    self.assertEqual((floats, ran["path"]), ({"f64"}, precision))
+
     def test_the_line_makes_it_again(self):
         first = self.json("run", "SwiGluGrad", "x=uniform[4,8]:bf16,low=-1,seed=9", "seed=4")
         again = self.json("run", "SwiGluGrad", *shlex.split(first["arguments"]))

@@ -34,8 +34,7 @@ void backward(DType to, int64_t size, const GoldenMatrix& g, const GoldenMatrix&
     std::fill(sum, sum + size, Number{});
     for (int64_t i = size - 1; i >= 0; --i) {
         Number result{};
-        for (int64_t j = 0; j < i; ++j)
-            result += sum[j] += element<T, Number>(g, i, j) * element<T, Number>(y, i, j);
+        for (int64_t j = 0; j < i; ++j) result += sum[j] += element<T, Number>(g, i, j) * element<T, Number>(y, i, j);
         store_f64(to, out.at + i * out.column, result_of(result));
     }
 }

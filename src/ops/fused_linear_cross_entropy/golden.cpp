@@ -56,6 +56,16 @@ struct Rows {
             for (int64_t k = 0; k < kTogether; ++k) sum[k] += side_by_side[h * kTogether + k] * row[h];
         std::copy(sum, sum + kTogether, to);
     }
+
+    // sums[h][k] += factor[k]·row[h]
+    void add(const Number* factor, Number* sums) const {
+        Number factors[kTogether];  // known to be apart from the sums
+        std::copy(factor, factor + kTogether, factors);
+        for (int64_t h = 0; h < hidden; ++h) {
+            const Number x = row[h];
+            for (int64_t k = 0; k < kTogether; ++k) sums[h * kTogether + k] += factors[k] * x;
+        }
+    }
 };
 
 template <typename T, typename Number>
@@ -107,8 +117,7 @@ void gradient_rows(const GoldenGrad& g, std::byte* const* address, bool of_input
             const int64_t token = of_input ? first + k : other, word = of_input ? other : first + k;
             factor[k] = gradient(g, address, factor[k], token, word, word == hits[token]);
         }
-        for (int64_t h = 0; h < o.hidden; ++h)
-            for (int64_t k = 0; k < kTogether; ++k) sums[h * kTogether + k] += factor[k] * rows.row[h];
+        rows.add(factor, sums);
     }
     for (int64_t k = 0; k < rows.count; ++k)
         for (int64_t h = 0; h < o.hidden; ++h)
@@ -161,8 +170,6 @@ void golden_weight_grad(const GoldenGrad& grad, std::byte* const* address, int64
     });
 }
 
-int64_t golden_grad_bytes(const GoldenOperands& o) {
-    return o.hidden * (2 * kTogether + 1) * number_size(o.precision);
-}
+int64_t golden_grad_bytes(const GoldenOperands& o) { return o.hidden * (2 * kTogether + 1) * number_size(o.precision); }
 
 }  // namespace gradus::fused_linear_cross_entropy

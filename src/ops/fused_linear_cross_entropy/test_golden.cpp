@@ -7,8 +7,8 @@
 namespace gradus::testing {
 namespace {
 
-constexpr const char *kMax = "logitsMaxLocalOut", *kSum = "sumExpLogitsLocalOut", *kPredicted = "predictedLogitsLocalOut",
-                     *kLogits = "vocabParallelLogitsOutOptional";
+constexpr const char *kMax = "logitsMaxLocalOut", *kSum = "sumExpLogitsLocalOut",
+                     *kPredicted = "predictedLogitsLocalOut", *kLogits = "vocabParallelLogitsOutOptional";
 
 Call loss_call(const Array& max, const Array& sum, const Array& predicted, const Array* logits) {
     Call call("FusedCrossEntropyLossWithMaxSum");
@@ -82,7 +82,8 @@ TEST(FusedLinearCrossEntropy, GoldenInDouble) {
         EXPECT_EQ(first_difference(got.at("maskedTargetOut"), p.masked_target), -1);
         for (const bool given : {false, true}) {
             const Gradient g(p, random.normals(ACL_FLOAT, {p.tokens}), given);
-            const Call::Results grads = run_as("golden", widened(g.call())), ms = run_as("magnitude", widened(g.call()));
+            const Call::Results grads = run_as("golden", widened(g.call())),
+                                ms = run_as("magnitude", widened(g.call()));
             EXPECT_EQ(judge_f64(grads.at("inputGradOut"), g.dx, ms.at("inputGradOut"), terms), "");
             EXPECT_EQ(judge_f64(grads.at("weightGradOut"), g.dw, ms.at("weightGradOut"), terms), "");
         }
@@ -104,7 +105,8 @@ TEST(FusedLinearCrossEntropy, Magnitude) {
     Doubles max, sum, predicted, loss, softmax;
     for (int64_t i = 0; i < p.tokens; ++i) {
         int64_t top = 0;
-        for (int64_t v = 1; v < p.words; ++v) top = p.logits[at2(i, p.words, v)] > p.logits[at2(i, p.words, top)] ? v : top;
+        for (int64_t v = 1; v < p.words; ++v)
+            top = p.logits[at2(i, p.words, v)] > p.logits[at2(i, p.words, top)] ? v : top;
         max.push_back(m[at2(i, p.words, top)]);
         double total = 0;
         for (int64_t v = 0; v < p.words; ++v) {
@@ -158,8 +160,8 @@ TEST(FusedLinearCrossEntropyLossGrad, Magnitude) {
     }
 }
 
-// Σ grad·(log Σ e^l − l[target]), of what the operators hand from one to the next; a token without a target here has its
-// max to add, since its p comes from another shard.
+// Σ grad·(log Σ e^l − l[target]), of what the operators hand from one to the next; a token without a target here has
+// its max to add, since its p comes from another shard.
 TEST(FusedLinearCrossEntropy, DifferencesInDouble) {
     const Option off("limits", "off");
     Random random("differences in double");
@@ -198,7 +200,8 @@ TEST(FusedLinearCrossEntropy, EmptyInDouble) {
     const Option off("limits", "off");
     Random random("empty in double");
     for (const char* precision : {"golden", "magnitude"})
-        for (const auto& [tokens, words, hidden] : std::vector<std::array<int64_t, 3>>{{0, 9, 5}, {5, 9, 0}, {9, 0, 4}}) {
+        for (const auto& [tokens, words, hidden] :
+             std::vector<std::array<int64_t, 3>>{{0, 9, 5}, {5, 9, 0}, {9, 0, 4}}) {
             const Problem p = random_problem(random, ACL_DOUBLE, tokens, words, hidden);
             if (words > 0) EXPECT_EQ(run_as(precision, widened(p.stats(true))).size(), 6u);
             const Gradient g(p, random.normals(ACL_FLOAT, {tokens}), false);

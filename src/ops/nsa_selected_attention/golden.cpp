@@ -91,8 +91,7 @@ void grad_head(const Extent& e, const GoldenGrad& v, std::byte* const* address, 
         delta += p[i] * ds[i];
     });
     if (value_of(sum) == 0) n = 0;
-    if (v.with_out && n > 0)
-        delta = dot<T, Number>(v.out_grad, address, row, head, v.out, row, head, e.value_depth);
+    if (v.with_out && n > 0) delta = dot<T, Number>(v.out_grad, address, row, head, v.out, row, head, e.value_depth);
     stage.seen[at] = n;
     std::fill(dq, dq + e.depth, Number{});
     if (n > 0)
@@ -160,9 +159,8 @@ void golden_grad_columns(const Extent& e, Precision precision, const GoldenGrad&
 
 void golden_grad_store(const Extent& e, Precision precision, const GoldenGrad& views, std::byte* const* address,
                        const GoldenStage& stage, int64_t key) noexcept {
-    visit_golden(e.dtype, precision, [&]<typename T, typename Number>(T, Number) {
-        grad_store<Number>(e, views, address, stage, key);
-    });
+    visit_golden(e.dtype, precision,
+                 [&]<typename T, typename Number>(T, Number) { grad_store<Number>(e, views, address, stage, key); });
 }
 
 }  // namespace gradus::nsa_selected_attention

@@ -21,9 +21,9 @@ struct GoldenGrad {
 // P and dS of some rows and the heads of one head of the key, which dK and dV are then summed from.
 struct GoldenStage {
     int64_t begin, end, key_head;
-    int64_t* seen;       // [rows, group]: keys that count; 0 where there is nothing to do
-    std::byte *p, *ds;   // [rows, group, count·size]
-    std::byte* sums;     // [keys, depth + value_depth]
+    int64_t* seen;      // [rows, group]: keys that count; 0 where there is nothing to do
+    std::byte *p, *ds;  // [rows, group, count·size]
+    std::byte* sums;    // [keys, depth + value_depth]
 };
 // dQ of a row's heads; P and dS are kept. numbers: [depth]
 void golden_grad_row(const Extent& extent, Precision precision, const GoldenGrad& views, std::byte* const* address,

@@ -118,8 +118,13 @@ void run_golden(const GradPlan& plan, std::byte* const* address, std::byte* work
     const Extent& e = plan.extent;
     const int64_t width = e.depth + e.value_depth;
     for (int64_t head = 0; head < e.key_heads; ++head) {
-        GoldenStage stage{0, 0, head, plan.golden_seen.at(workspace), plan.golden_p.at(workspace),
-                          plan.golden_ds.at(workspace), plan.golden_sums.at(workspace)};
+        GoldenStage stage{0,
+                          0,
+                          head,
+                          plan.golden_seen.at(workspace),
+                          plan.golden_p.at(workspace),
+                          plan.golden_ds.at(workspace),
+                          plan.golden_sums.at(workspace)};
         std::fill_n(stage.sums, e.keys * width * number_size(plan.precision), std::byte{0});
         for (; stage.begin < e.rows; stage.begin = stage.end) {
             stage.end = std::min(e.rows, stage.begin + plan.golden_rows);
@@ -132,9 +137,8 @@ void run_golden(const GradPlan& plan, std::byte* const* address, std::byte* work
                                     std::min(width, (part + 1) * kGoldenColumns));
             });
         }
-        parallel_for(e.keys, plan.slots, [&](int64_t key, int) {
-            golden_grad_store(e, plan.precision, plan.views, address, stage, key);
-        });
+        parallel_for(e.keys, plan.slots,
+                     [&](int64_t key, int) { golden_grad_store(e, plan.precision, plan.views, address, stage, key); });
     }
 }
 

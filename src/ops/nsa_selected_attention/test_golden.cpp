@@ -32,15 +32,13 @@ TEST(NsaSelectedAttention, GoldenRules) {
             const auto keys = static_cast<double>(s.count * s.size), d = static_cast<double>(s.depth),
                        dv = static_cast<double>(s.value_depth),
                        rows = static_cast<double>(s.rows() * s.group * s.count);
-            expect_golden_rules([&] { return p.forward(); },
-                                {{"softmaxMaxOut", {d}},
-                                 {"softmaxSumOut", {d * keys}},
-                                 {"attentionOut", {d * keys, 1}}});  // P in 16 bits
+            expect_golden_rules([&] { return p.forward(); }, {{"softmaxMaxOut", {d}},
+                                                              {"softmaxSumOut", {d * keys}},
+                                                              {"attentionOut", {d * keys, 1}}});  // P in 16 bits
             p.take(p.forward().run());
-            expect_golden_rules([&] { return p.grad(); },
-                                {{"dqOut", {keys * keys * d * dv, 1}},  // dS and P in 16 bits
-                                 {"dkOut", {rows * keys * d * dv, 1}},
-                                 {"dvOut", {rows * d, 1}}});
+            expect_golden_rules([&] { return p.grad(); }, {{"dqOut", {keys * keys * d * dv, 1}},  // dS and P in 16 bits
+                                                           {"dkOut", {rows * keys * d * dv, 1}},
+                                                           {"dvOut", {rows * d, 1}}});
         }
 }
 
@@ -80,7 +78,8 @@ TEST(NsaSelectedAttention, GoldenInDouble) {
                 }
             p.take(got);
             const Answer::Gradients want = Answer(p).gradients();
-            const Call::Results grads = run_as("golden", widened(p.grad())), ms = run_as("magnitude", widened(p.grad()));
+            const Call::Results grads = run_as("golden", widened(p.grad())),
+                                ms = run_as("magnitude", widened(p.grad()));
             EXPECT_EQ(judge_f64(grads.at("dqOut"), want.dq.want, ms.at("dqOut"), 200), "");
             EXPECT_EQ(judge_f64(grads.at("dkOut"), want.dk.want, ms.at("dkOut"), 200), "");
             EXPECT_EQ(judge_f64(grads.at("dvOut"), want.dv.want, ms.at("dvOut"), 200), "");
