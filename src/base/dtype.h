@@ -70,8 +70,7 @@ inline double to_f64(f16 x) {
         magnitude = fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
     else if (exponent == 0)
         magnitude = fraction * 0x1p-24;
-    else  // the same number with f64's exponent; golden converts every factor of a product, and ldexp takes ten times
-          // as long
+    else  // the same number with f64's exponent: golden converts every factor of a product
         magnitude =
             std::bit_cast<double>(static_cast<uint64_t>(exponent + 1008) << 52 | static_cast<uint64_t>(fraction) << 42);
     return (x.bits & 0x8000) != 0 ? -magnitude : magnitude;

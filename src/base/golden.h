@@ -71,6 +71,12 @@ decltype(auto) visit_golden(DType dtype, Precision precision, F&& f) {
     });
 }
 
+// What is computed, of which elements into which.
+struct GoldenTypes {
+    Precision precision;
+    DType from, to;
+};
+
 inline int64_t number_size(Precision precision) {
     return static_cast<int64_t>(precision == Precision::magnitude ? sizeof(Magnitude) : sizeof(double));
 }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/golden.h"
-
 namespace gradus::exp_segsum {
 namespace {
 

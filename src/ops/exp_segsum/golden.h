@@ -4,8 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/config.h"
-#include "base/dtype.h"
+#include "base/golden.h"
 
 namespace gradus::exp_segsum {
 
@@ -13,12 +12,6 @@ namespace gradus::exp_segsum {
 struct GoldenMatrix {
     std::byte* at;
     int64_t row, column;
-};
-
-// What is computed, of which elements into which.
-struct GoldenTypes {
-    Precision precision;
-    DType from, to;
 };
 
 // One matrix of T×T. sums: T numbers, as large as the precision has them

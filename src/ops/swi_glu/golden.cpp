@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "base/golden.h"
-
 namespace gradus::swi_glu {
 namespace {
 

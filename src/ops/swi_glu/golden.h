@@ -4,16 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/config.h"
-#include "base/dtype.h"
+#include "base/golden.h"
 
 namespace gradus::swi_glu {
-
-// What is computed, of which elements into which.
-struct GoldenTypes {
-    Precision precision;
-    DType from, to;
-};
 
 // The same pieces as in kernel.h.
 void golden_forward(const GoldenTypes& types, const void* a, const void* b, std::byte* y, int64_t n) noexcept;
