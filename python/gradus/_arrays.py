@@ -78,12 +78,12 @@ def _of_ndarray(array: Any) -> View:
                       f"x.astype(x.dtype.newbyteorder('=')) has it")
     if dtype.name not in DTYPES:
         raise Refusal(f"dtype {dtype.name}, expected one of {', '.join(DTYPES)}")
-    address = array.__array_interface__["data"][0]
-    if not array.flags.aligned:
-        raise Refusal(f"memory that does not begin at a multiple of {size} bytes, expected so: x.copy() is one that works")
     if any(stride % size for count, stride in zip(array.shape, array.strides) if count > 1):
         raise Refusal(f"strides {array.strides} in bytes, expected multiples of the {size} of an element: {CONTIGUOUS}")
     strides = _in_elements(array.shape, tuple(stride // size for stride in array.strides))
+    address = array.__array_interface__["data"][0]
+    if address % dtype.alignment:
+        raise Refusal(f"memory that does not begin at a multiple of {size} bytes, expected so: x.copy() is one that works")
     return View(address, DTYPES[dtype.name], array.shape, strides, not array.flags.writeable, array)
 
 
@@ -140,7 +140,7 @@ def _of_dlpack(array: Any) -> View:
     strides = tuple(tensor.strides[:tensor.ndim]) if tensor.strides else tuple(
         math.prod(shape[d + 1:]) for d in range(len(shape)))
     address = (tensor.data or 0) + tensor.byte_offset
-    return View(address, DTYPES[name], shape, _in_elements(shape, strides), readonly, capsule)
+    return View(address, DTYPES[name], shape, _in_elements(shape, strides), readonly, (array, capsule))
 
 
 def numpy() -> Any:

@@ -211,8 +211,9 @@ def told(op: str, name: str, make: Callable[..., Any], *values: Any) -> Any:
         return make(*values)
     except Refusal as refusal:
         raise Error(_PARAM_INVALID, f"aclnn{op}: {name}: {refusal}") from None
-    except TypeError as error:
-        raise TypeError(f"aclnn{op}: {name}: {error}") from None
+    except (TypeError, ValueError, BufferError) as error:  # BufferError: how DLPack says no
+        kind = next(kind for kind in (TypeError, ValueError, BufferError) if isinstance(error, kind))
+        raise kind(f"aclnn{op}: {name}: {error}") from None
 
 
 def call(op: str, /, **arguments: Any) -> None:
