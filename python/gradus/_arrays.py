@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import sys
 from ctypes import c_char_p, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
@@ -71,20 +72,26 @@ def _in_elements(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int,
     return tuple(reversed(result))
 
 
-def _of_ndarray(array: Any) -> View:
-    dtype, size = array.dtype, array.dtype.itemsize
+@functools.cache  # NumPy makes up a dtype's name anew every time, which takes longer than all the rest
+def _number_of(dtype: Any) -> int:
     if not dtype.isnative:
         raise Refusal(f"dtype {dtype.str} in foreign byte order, expected this machine's: "
                       f"x.astype(x.dtype.newbyteorder('=')) has it")
     if dtype.name not in DTYPES:
         raise Refusal(f"dtype {dtype.name}, expected one of {', '.join(DTYPES)}")
-    if any(stride % size for count, stride in zip(array.shape, array.strides) if count > 1):
-        raise Refusal(f"strides {array.strides} in bytes, expected multiples of the {size} of an element: {CONTIGUOUS}")
-    strides = _in_elements(array.shape, tuple(stride // size for stride in array.strides))
-    address = array.__array_interface__["data"][0]
-    if address % dtype.alignment:
+    return DTYPES[dtype.name]
+
+
+def _of_ndarray(array: Any) -> View:
+    shape, steps, size = array.shape, array.strides, array.itemsize
+    number = _number_of(array.dtype)
+    if any(step % size for count, step in zip(shape, steps) if count > 1):
+        raise Refusal(f"strides {steps} in bytes, expected multiples of the {size} of an element: {CONTIGUOUS}")
+    strides = _in_elements(shape, tuple(step // size for step in steps))
+    address = array.ctypes.data
+    if address % array.dtype.alignment:
         raise Refusal(f"memory that does not begin at a multiple of {size} bytes, expected so: x.copy() is one that works")
-    return View(address, DTYPES[dtype.name], array.shape, strides, not array.flags.writeable, array)
+    return View(address, number, shape, strides, not array.flags.writeable, array)
 
 
 class _Tensor(ctypes.Structure):

@@ -27,8 +27,8 @@ gradus.call("SwiGluGrad", yGrad=y, x=x, out=x)
 with gradus.options(precision="golden", num_threads=1):
     code: int = gradus.Error(1, "").code
 """
-BAD = {"gradus.swi_glu([1.0])": "arg-type", 'gradus.call("SwiGluGrad", x=x)': "call-overload", 'gradus.swi_glu(x, "0")': "arg-type",
-       'gradus.call("Nope", x=x)': "call-overload", "gradus.exp_segsum(x, 1)": "call-overload"}
+BAD = ["gradus.swi_glu([1.0])", 'gradus.swi_glu(x, "0")', "gradus.exp_segsum(x, 1)", 'gradus.call("Nope", x=x)',
+       'gradus.call("SwiGluGrad", x=x)', "gradus.fused_linear_online_max_sum(x, x, x, 0)"]
 
 
 class Stubs(unittest.TestCase):
@@ -60,10 +60,10 @@ class Stubs(unittest.TestCase):
             script.write_text(GOOD, encoding="utf-8")
             code, output = self.run_python("-m", "mypy", str(script))
             self.assertEqual(code, 0, output)
-            for line, complaint in BAD.items():
-                script.write_text(GOOD + line + "\n", encoding="utf-8")
-                code, output = self.run_python("-m", "mypy", str(script))
-                self.assertIn(complaint, output, line)
+            script.write_text(GOOD + "\n".join(BAD) + "\n", encoding="utf-8")
+            code, output = self.run_python("-m", "mypy", str(script))
+            for number, line in enumerate(BAD, GOOD.count("\n") + 1):
+                self.assertIn(f"user.py:{number}: error: ", output, line)
 
     def test_they_travel_with_the_package(self):
         package = Path(gradus.__file__).parent
