@@ -80,7 +80,7 @@ wheel() {  # into build/wheels, one of the name that pip wants
     rm -rf build/wheels build/unrepaired
     CMAKE_BUILD_PARALLEL_LEVEL=$jobs PATH="$PWD/build/python/bin:$PATH" build/python/bin/python -m build -q --wheel \
         --no-isolation -o build/unrepaired -Cbuild-dir="$PWD/build/wheel" "${launcher[@]}" python
-    PATH="$PWD/build/python/bin:$PATH" auditwheel -q repair -w build/wheels --exclude 'libtorch*' --exclude 'libc10*' \
+    PATH="$PWD/build/python/bin:$PATH" auditwheel repair -w build/wheels --exclude 'libtorch*' --exclude 'libc10*' \
         --exclude 'libgomp*' build/unrepaired/*.whl
     ls build/wheels/*.whl
 }

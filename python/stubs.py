@@ -43,17 +43,18 @@ def catalogue() -> list[dict[str, Any]]: ...
 def options(**values: str | int) -> AbstractContextManager[None]: ...
 '''
 NDARRAY = "NDArray[Any]"
-KINDS = {"tensor": "_Tensor", "int_array": "Iterable[int]", "int": "int", "double": "float", "bool": "bool", "string": "str"}
+KINDS = {"tensor": "_Tensor", "int_array": "Iterable[int]", "int": "int", "double": "float", "bool": "bool",
+         "string": "str"}
 
 
 def define(name: str, parameters: list[str], result: str) -> str:
     """One line, or several that are broken between parameters."""
-    glued = [f"{parameter.replace(' ', chr(1))}," for parameter in parameters]
-    glued[-1] = f"{glued[-1][:-1]}) -> {result}: ...".replace(" ", chr(1))
-    start = f"def {name}("
-    lines = textwrap.fill(start.replace(" ", chr(1)) + " ".join(glued), 120, subsequent_indent=" " * len(start),
-                          break_long_words=False, break_on_hyphens=False)
-    return lines.replace(chr(1), " ")
+    line = f"def {name}({', '.join(parameters)}) -> {result}: ..."
+    if len(line) <= 120:
+        return line
+    glued = ", ".join(parameter.replace(" ", chr(1)) for parameter in parameters)
+    inside = textwrap.fill(glued, 120, initial_indent=" " * 4, subsequent_indent=" " * 4).replace(chr(1), " ")
+    return f"def {name}(\n{inside}\n) -> {result}: ..."
 
 
 def typed(annotation: str, tensor: str) -> str:
@@ -100,11 +101,12 @@ def call_stub(op: dict[str, Any]) -> str:
 
 def text() -> str:
     names = textwrap.fill(repr(gradus.__all__).replace("'", '"'), 110, subsequent_indent=" " * 11).lstrip()
-    fields = [f"    {name}: {typed(kind.__forward_arg__, NDARRAY)}" for name, kind in gradus.OnlineMaxSum.__annotations__.items()]
+    fields = [f"    {name}: {typed(kind.__forward_arg__, NDARRAY)}"
+              for name, kind in gradus.OnlineMaxSum.__annotations__.items()]
     functions = [name for name in gradus.__all__ if getattr(gradus, name).__module__ == "gradus._operators"
                  and inspect.isfunction(getattr(gradus, name))]
-    parts = [HEAD.format(names=names), *map(call_stub, gradus.catalogue()), "\nclass OnlineMaxSum(NamedTuple):", *fields, "",
-             *map(function_stub, functions)]
+    parts = [HEAD.format(names=names), *map(call_stub, gradus.catalogue()), "\nclass OnlineMaxSum(NamedTuple):",
+             *fields, "", *map(function_stub, functions)]
     return "\n".join(parts) + "\n"
 
 

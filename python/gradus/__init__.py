@@ -16,6 +16,6 @@ from ._operators import (OnlineMaxSum, exp_segsum, exp_segsum_backward, fused_cr
 
 __version__ = version()
 __all__ = ["Error", "OnlineMaxSum", "call", "catalogue", "exp_segsum", "exp_segsum_backward",
-           "fused_cross_entropy_loss_with_max_sum", "fused_linear_cross_entropy_loss_grad", "fused_linear_online_max_sum",
-           "nsa_selected_attention", "nsa_selected_attention_grad", "options", "scaled_masked_softmax",
-           "scaled_masked_softmax_backward", "swi_glu", "swi_glu_grad"]
+           "fused_cross_entropy_loss_with_max_sum", "fused_linear_cross_entropy_loss_grad",
+           "fused_linear_online_max_sum", "nsa_selected_attention", "nsa_selected_attention_grad", "options",
+           "scaled_masked_softmax", "scaled_masked_softmax_backward", "swi_glu", "swi_glu_grad"]

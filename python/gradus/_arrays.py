@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 # Names as NumPy has them, numbers of aclDataType.
-DTYPES = {"float32": 0, "float16": 1, "int8": 2, "int32": 3, "uint8": 4, "int16": 6, "uint16": 7, "uint32": 8, "int64": 9,
-          "uint64": 10, "float64": 11, "bool": 12, "complex64": 16, "complex128": 17, "bfloat16": 27}
+DTYPES = {"float32": 0, "float16": 1, "int8": 2, "int32": 3, "uint8": 4, "int16": 6, "uint16": 7, "uint32": 8,
+          "int64": 9, "uint64": 10, "float64": 11, "bool": 12, "complex64": 16, "complex128": 17, "bfloat16": 27}
 NAMES = {number: name for name, number in DTYPES.items()}
 INTEGERS = {DTYPES[name] for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")}
 CONTIGUOUS = "np.ascontiguousarray(x) is one that works"
@@ -41,7 +41,7 @@ class View:
         return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides))
 
     def broadcast(self, shape: tuple[int, ...]) -> View:
-        """Leading dims that are missing, and dims of 1 beside the wanted size, by strides of 0; the rest stays as it is."""
+        """Leading dims that are missing, and dims of 1 beside another size, by strides of 0; the rest as it is."""
         if len(self.shape) > len(shape):
             return self
         missing = (1,) * (len(shape) - len(self.shape))
@@ -90,23 +90,23 @@ def _of_ndarray(array: Any) -> View:
     strides = _in_elements(shape, tuple(step // size for step in steps))
     address = array.ctypes.data
     if address % array.dtype.alignment:
-        raise Refusal(f"memory that does not begin at a multiple of {size} bytes, expected so: x.copy() is one that works")
+        raise Refusal(f"memory that begins at no multiple of {size} bytes, expected so: x.copy() is one that works")
     return View(address, number, shape, strides, not array.flags.writeable, array)
 
 
 class _Tensor(ctypes.Structure):
     """DLTensor."""
 
-    _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32), ("code", c_uint8),
-                ("bits", c_uint8), ("lanes", c_uint16), ("shape", ctypes.POINTER(c_int64)),
+    _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32),
+                ("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16), ("shape", ctypes.POINTER(c_int64)),
                 ("strides", ctypes.POINTER(c_int64)), ("byte_offset", c_uint64)]
 
 
 class _Versioned(ctypes.Structure):
     """DLManagedTensorVersioned; the unversioned one begins with the tensor."""
 
-    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("manager", c_void_p), ("deleter", c_void_p), ("flags", c_uint64),
-                ("tensor", _Tensor)]
+    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("manager", c_void_p), ("deleter", c_void_p),
+                ("flags", c_uint64), ("tensor", _Tensor)]
 
 
 _READ_ONLY = 1
@@ -167,7 +167,8 @@ def new_array(shape: tuple[int, ...], dtype: int) -> Any:
     try:
         import ml_dtypes
     except ImportError as error:
-        raise ImportError("gradus: new bf16 arrays need ml_dtypes: pip install 'gradus-ops[numpy]'; out= does without") from error
+        raise ImportError("gradus: new bf16 arrays need ml_dtypes: pip install 'gradus-ops[numpy]'; "
+                          "out= does without") from error
     return np.empty(shape, ml_dtypes.bfloat16)
 
 

@@ -82,8 +82,8 @@ def _load() -> ctypes.CDLL:
             return c
         except (OSError, AttributeError) as error:  # not a library; or one that is older than this package
             tried.append(str(error))
-    raise ImportError(f"gradus: no usable {_NAME}: looked beside the package, in GRADUS_HOME, ASCEND_HOME_PATH and where "
-                      f"the loader looks. Install the wheel gradus-ops, or set GRADUS_HOME to the prefix of "
+    raise ImportError(f"gradus: no usable {_NAME}: looked beside the package, in GRADUS_HOME, ASCEND_HOME_PATH and "
+                      f"where the loader looks. Install the wheel gradus-ops, or set GRADUS_HOME to the prefix of "
                       f"./build.sh install. ({'; '.join(tried)})")
 
 
@@ -103,7 +103,7 @@ def version() -> str:
 
 
 def catalogue() -> list[dict[str, Any]]:
-    """All operators: name, family, formula, arguments in C order with kind, dtypes, shape, limits (gradus.h says more)."""
+    """All operators: name, family, formula, and the arguments in C order: kind, dtypes, shape, limits (gradus.h)."""
     operators: list[dict[str, Any]] = json.loads(_text(_c.gradusCatalogue()))
     return operators
 

@@ -1,4 +1,4 @@
-"""The operators on arrays. Shapes of results are worked out here and judged in C, in whose words a wrong call is refused.
+"""The operators on arrays. Shapes of results are worked out here and judged in C, whose words refuse a wrong call.
 
 An array is NumPy's, of any strides that are not negative, or anything on the CPU with __dlpack__; none is copied. New
 arrays are NumPy's, bf16 is ml_dtypes.bfloat16. float64 is taken with options(precision="golden").
@@ -59,7 +59,8 @@ def swi_glu_grad(y_grad: Array, x: Array, dim: int = -1, *, out: Array | None = 
 
 
 def exp_segsum(x: Array, *, out: Array | None = None) -> Array:
-    """Mamba-2's decay matrix: exp(x[j+1] + … + x[i]) for j < i, 1 on the diagonal, 0 above. x: [.., T] of rank 3 or 4."""
+    """Mamba-2's decay matrix: exp(x[j+1] + … + x[i]) for j < i, 1 on the diagonal, 0 above.
+    x: [.., T] of rank 3 or 4."""
     view = told("ExpSegsum", "self", view_of, x)
     result = new_array(view.shape + view.shape[-1:], view.dtype) if out is None else out
     call("ExpSegsum", self=view, out=result)
@@ -81,8 +82,8 @@ def _mask_for(op: str, mask: Array, of: View) -> View:
 
 
 def scaled_masked_softmax(x: Array, mask: Array, scale: float = 1.0, *, out: Array | None = None) -> Array:
-    """softmax(-10000 where mask, else x·scale) along the last dim. x: [B, H, S, N]; mask: bool, broadcast to x without a
-    copy. out may be x itself."""
+    """softmax(-10000 where mask, else x·scale) along the last dim. x: [B, H, S, N]; mask: bool, broadcast to x without
+    a copy. out may be x itself."""
     view = told("ScaledMaskedSoftmax", "x", view_of, x)
     result = new_array(view.shape, view.dtype) if out is None else out
     call("ScaledMaskedSoftmax", x=view, mask=_mask_for("ScaledMaskedSoftmax", mask, view), scale=scale, y=result)
@@ -101,8 +102,8 @@ def scaled_masked_softmax_backward(grad_output: Array, y: Array, mask: Array, sc
 
 def cumulative_lengths(seq_q: Iterable[int] | None, seq_kv: Iterable[int] | None) -> tuple[list[int] | None,
                                                                                          list[int] | None]:
-    """Ends of the batches as C counts them: without a 0 before the first; none at all are no ends. Where both begin with
-    0, that batch has nothing in it; where one is longer by its 0, the other has none to match."""
+    """Ends of the batches as C counts them: without a 0 before the first; none at all are no ends. Where both begin
+    with 0, that batch has nothing in it; where one is longer by its 0, the other has none to match."""
     q, kv = (None if seq is None else [int(end) for end in seq] or None for seq in (seq_q, seq_kv))
     batches_q, batches_kv = (1 if seq is None else len(seq) for seq in (q, kv))
     zero_q, zero_kv = (seq is not None and len(seq) > 1 and seq[0] == 0 for seq in (q, kv))
@@ -122,8 +123,8 @@ def _attention(query: View, scale: float, block_size: int, block_count: int, cau
             "sparseMode": 2 if causal else 0, "selectedBlockSize": block_size, "selectedBlockCount": block_count}
 
 
-def nsa_selected_attention(query: Array, key: Array, value: Array, topk_indices: Array, *, scale: float, block_size: int,
-                           block_count: int, causal: bool = True, seq_q: Iterable[int] | None = None,
+def nsa_selected_attention(query: Array, key: Array, value: Array, topk_indices: Array, *, scale: float,
+                           block_size: int, block_count: int, causal: bool = True, seq_q: Iterable[int] | None = None,
                            seq_kv: Iterable[int] | None = None) -> tuple[Array, Array, Array]:
     """Attention of every query to the key blocks it has chosen: (out, max, sum).
 
@@ -145,8 +146,8 @@ def nsa_selected_attention_grad(grad: Array, query: Array, key: Array, value: Ar
                                 sum: Array, topk_indices: Array, *, scale: float, block_size: int, block_count: int,
                                 causal: bool = True, seq_q: Iterable[int] | None = None,
                                 seq_kv: Iterable[int] | None = None) -> tuple[Array, Array, Array]:
-    """The gradient of nsa_selected_attention: (dq, dk, dv). out=None takes sum(P·dP) in place of sum(grad·out), which in
-    16 bits is nearer to the truth; topk_indices as there."""
+    """The gradient of nsa_selected_attention: (dq, dk, dv). out=None takes sum(P·dP) in place of sum(grad·out), which
+    in 16 bits is nearer to the truth; topk_indices as there."""
     op = "NsaSelectedAttentionGrad"
     q, k, v = (told(op, name, view_of, array) for name, array in (("query", query), ("key", key), ("value", value)))
     dq, dk, dv = (new_array(view.shape, view.dtype) for view in (q, k, v))
@@ -158,8 +159,8 @@ def nsa_selected_attention_grad(grad: Array, query: Array, key: Array, value: Ar
 
 def fused_linear_online_max_sum(x: Array, weight: Array, target: Array, start: int, end: int, *,
                                 return_logits: bool = False) -> OnlineMaxSum:
-    """Of logits = x·weightᵀ, which never exist as a whole unless asked for: max and sum(exp(logit - max)) of each token,
-    logit[target] - max, and which targets are not in [start, end): target_mask, a bit each, eight tokens a byte.
+    """Of logits = x·weightᵀ, which never exist as a whole unless asked for: max and sum(exp(logit - max)) of each
+    token, logit[target] - max, and which targets are not in [start, end): target_mask, a bit each, eight tokens a byte.
 
     x [BT, H], weight [V, H]; target [BT] int64 or int32 (other integers are converted, a copy); masked_target is
     target - start, or 0, in the same dtype.
@@ -191,8 +192,8 @@ def fused_cross_entropy_loss_with_max_sum(max: Array, sum: Array, predicted: Arr
     return loss, softmax
 
 
-def fused_linear_cross_entropy_loss_grad(grad: Array, x: Array, weight: Array, target_mask: Array, masked_target: Array, *,
-                                         max: Array | None = None, sum: Array | None = None,
+def fused_linear_cross_entropy_loss_grad(grad: Array, x: Array, weight: Array, target_mask: Array, masked_target: Array,
+                                         *, max: Array | None = None, sum: Array | None = None,
                                          softmax: Array | None = None) -> tuple[Array, Array]:
     """(dx, dweight) of the losses, weighted by grad [BT]: from max and sum of all shards, or from softmax.
     masked_target: int64 or int32 (other integers are converted, a copy)."""

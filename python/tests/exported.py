@@ -18,8 +18,8 @@ class _Old(ctypes.Structure):
 
 
 class _New(ctypes.Structure):
-    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("manager", c_void_p), ("deleter", c_void_p), ("flags", c_uint64),
-                ("tensor", _Tensor)]
+    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("manager", c_void_p), ("deleter", c_void_p),
+                ("flags", c_uint64), ("tensor", _Tensor)]
 
 
 _new_capsule = ctypes.pythonapi.PyCapsule_New
@@ -32,7 +32,8 @@ class Exported:
     def __init__(self, address, shape, strides=None, code=FLOAT, bits=32, *, device=1, versioned=False, readonly=False,
                  major=1, byte_offset=0, lanes=1, owner=None):
         self.kept = owner, (c_int64 * len(shape))(*shape), (c_int64 * len(shape))(*(strides or ()))
-        tensor = _Tensor(address, (c_int32 * 2)(device, 0), len(shape), code, bits, lanes, ctypes.addressof(self.kept[1]),
+        tensor = _Tensor(address, (c_int32 * 2)(device, 0), len(shape), code, bits, lanes,
+                         ctypes.addressof(self.kept[1]),
                          None if strides is None else ctypes.addressof(self.kept[2]), byte_offset)
         self.device, self.versioned = device, versioned
         self.managed = _New(major, 0, None, None, int(readonly), tensor) if versioned else _Old(tensor, None, None)

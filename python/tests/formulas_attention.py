@@ -94,7 +94,8 @@ def gradient(p: Problem, g: np.ndarray, out: np.ndarray | None, top: np.ndarray,
             o = f8(out[row, head])
             delta, delta_slack = grad @ o, kind.sum(len(grad)) * (np.abs(grad) @ np.abs(o))
         ds = prob * (dp - delta)
-        ds_slack = prob_slack * np.abs(dp - delta) + (prob + prob_slack) * (dp_slack + delta_slack) + 3 * kind.u * np.abs(ds)
+        ds_slack = prob_slack * np.abs(dp - delta) + (prob + prob_slack) * (dp_slack + delta_slack)
+        ds_slack += 3 * kind.u * np.abs(ds)
         ds_slack += (np.abs(ds) + ds_slack) * kind.half + kind.half_tiny
         prob_slack = prob_slack + (prob + prob_slack) * kind.half + kind.half_tiny
         dq.want[row, head] = p.scale * (ds @ k)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import unittest
+from pathlib import Path
 
 import bounds
 import formulas
@@ -68,7 +69,8 @@ class Layouts(unittest.TestCase):
             vx, vw, vt = (layouts(a)[name] for a in (x, w, target))
             for a, b in zip(gradus.fused_linear_online_max_sum(vx, vw, vt, 0, 20, return_logits=True), want):
                 np.testing.assert_array_equal(a, b)
-            got = gradus.fused_linear_cross_entropy_loss_grad(g, vx, vw, want.target_mask, vt, max=want.max, sum=want.sum)
+            got = gradus.fused_linear_cross_entropy_loss_grad(g, vx, vw, want.target_mask, vt, max=want.max,
+                                                              sum=want.sum)
             np.testing.assert_array_equal(got[0], grads[0])
             np.testing.assert_array_equal(got[1], grads[1])
 
@@ -80,11 +82,14 @@ class Layouts(unittest.TestCase):
     def test_empty(self):
         for kind in FLOATS:
             with kind.options():
-                self.assertEqual(gradus.swi_glu(np.empty((0, 6), kind.dtype)).shape, (0, 3))
-                self.assertEqual(gradus.swi_glu_grad(np.empty((5, 0), kind.dtype), np.empty((5, 0), kind.dtype)).shape, (5, 0))
-                self.assertEqual(gradus.exp_segsum(np.empty((2, 3, 0), kind.dtype)).shape, (2, 3, 0, 0))
+                def empty(*shape):
+                    return np.empty(shape, kind.dtype)
+
+                self.assertEqual(gradus.swi_glu(empty(0, 6)).shape, (0, 3))
+                self.assertEqual(gradus.swi_glu_grad(empty(5, 0), empty(5, 0)).shape, (5, 0))
+                self.assertEqual(gradus.exp_segsum(empty(2, 3, 0)).shape, (2, 3, 0, 0))
                 mask = np.empty((3, 0), bool)
-                self.assertEqual(gradus.scaled_masked_softmax(np.empty((1, 2, 3, 0), kind.dtype), mask).shape, (1, 2, 3, 0))
+                self.assertEqual(gradus.scaled_masked_softmax(empty(1, 2, 3, 0), mask).shape, (1, 2, 3, 0))
         x, w, t = np.empty((0, 8), "f2"), np.ones((5, 8), "f2"), np.empty(0, "i8")
         s = gradus.fused_linear_online_max_sum(x, w, t, 0, 5, return_logits=True)
         self.assertEqual([a.shape for a in s], [(0,)] * 5 + [(0, 5)])
@@ -104,10 +109,12 @@ class Refusals(unittest.TestCase):
         x = np.ones((4, 8), "f4")
         self.refused(161002, ["aclnnSwiGlu: x:", "(-8, 1)", "np.ascontiguousarray"], gradus.swi_glu, x[::-1])
         packed = np.zeros(6, [("a", "u1"), ("b", "f4")])["b"]
-        self.refused(161002, ["x:", "strides (5,) in bytes", "multiples of the 4", "np.ascontiguousarray"], gradus.swi_glu, packed)
+        self.refused(161002, ["x:", "strides (5,) in bytes", "multiples of the 4", "np.ascontiguousarray"],
+                     gradus.swi_glu, packed)
         moved = np.zeros(33, "u1")[1:].view("f4")
         self.refused(161002, ["x:", "multiple of 4 bytes", "x.copy()"], gradus.swi_glu, moved)
-        gradus.swi_glu(np.ascontiguousarray(packed)), gradus.swi_glu(moved.copy()), gradus.swi_glu(np.ascontiguousarray(x[::-1]))
+        for works in (np.ascontiguousarray(packed), moved.copy(), np.ascontiguousarray(x[::-1])):
+            gradus.swi_glu(works)
         self.refused(161002, ["x:", "byte order", "newbyteorder"], gradus.swi_glu, x.astype(">f4"))
         self.refused(161002, ["x:", "dtype str", "bfloat16"], gradus.swi_glu, np.array(["a", "b"]))
         frozen = np.empty((4, 4), "f4")
@@ -127,23 +134,26 @@ class Refusals(unittest.TestCase):
         self.refused(161002, ["aclnnExpSegsum: self:", "rank"], gradus.exp_segsum, np.array(1, "f4"))
         self.refused(161002, ["mask", "dtype uint8"], gradus.scaled_masked_softmax, np.ones((1, 1, 2, 2), "f4"),
                      np.zeros((2, 2), "u1"))
-        self.refused(161002, ["mask"], gradus.scaled_masked_softmax, np.ones((1, 1, 2, 2), "f4"), np.zeros((1,) * 5, bool))
+        self.refused(161002, ["mask"], gradus.scaled_masked_softmax, np.ones((1, 1, 2, 2), "f4"),
+                     np.zeros((1,) * 5, bool))
         self.refused(161002, ["input: dtype f32"], gradus.fused_linear_online_max_sum, x, x, np.zeros(4, "i8"), 0, 4)
         self.refused(161002, ["vocabEndIndex"], gradus.fused_linear_online_max_sum, x.astype("f2"), x.astype("f2"),
                      np.zeros(4, "i8"), 3, 2)
         self.refused(161001, ["logitsMaxOptional"], gradus.fused_linear_cross_entropy_loss_grad, np.ones(4, "f4"),
                      x.astype("f2"), x.astype("f2"), np.zeros(1, "u1"), np.zeros(4, "i8"))
         q = np.ones((4, 2, 16), "f2")
-        self.refused(161002, ["topkIndices: dtype f32"], gradus.nsa_selected_attention, q, q, q, np.zeros((4, 2, 1), "f4"),
-                     scale=1, block_size=16, block_count=1)
-        self.refused(161002, ["selectedBlockSize: 17"], gradus.nsa_selected_attention, q, q, q, np.zeros((4, 2, 1), "i4"),
-                     scale=1, block_size=17, block_count=1)
-        self.refused(161002, ["aclCreateTensor", "dimensions, expected at most 25"], gradus.swi_glu, np.ones((1,) * 26, "f4"))
+        self.refused(161002, ["topkIndices: dtype f32"], gradus.nsa_selected_attention, q, q, q,
+                     np.zeros((4, 2, 1), "f4"), scale=1, block_size=16, block_count=1)
+        self.refused(161002, ["selectedBlockSize: 17"], gradus.nsa_selected_attention, q, q, q,
+                     np.zeros((4, 2, 1), "i4"), scale=1, block_size=17, block_count=1)
+        self.refused(161002, ["aclCreateTensor", "dimensions, expected at most 25"], gradus.swi_glu,
+                     np.ones((1,) * 26, "f4"))
 
     def test_call(self):
         x = np.ones((4, 8), "f4")
         self.refused(161002, ["Nope, expected one of", "SwiGluGrad"], gradus.call, "Nope", x=x)
-        self.refused(161002, ["aclnnSwiGlu: y: unknown argument, expected one of x, dim, out"], gradus.call, "SwiGlu", y=x)
+        self.refused(161002, ["aclnnSwiGlu: y: unknown argument, expected one of x, dim, out"], gradus.call, "SwiGlu",
+                     y=x)
         self.refused(161001, ["aclnnSwiGlu: out"], gradus.call, "SwiGlu", x=x, out=None)
         self.refused(161002, ["dim:", str(2**63), "64 bits"], gradus.call, "SwiGlu", x=x, dim=2**63)
         for arguments in ({"x": [1.0, 2.0]}, {"x": 1.0}, {"x": np.float32(1)}, {"x": x, "dim": 1.5}):
@@ -180,13 +190,14 @@ class DLPack(unittest.TestCase):
         random = np.random.default_rng(5)
         x = (random.standard_normal((3, 8)).astype("f4").view("u4") >> 16).astype("u2")
         y = np.empty((3, 4), "u2")
-        gradus.swi_glu(Exported(x.ctypes.data, x.shape, None, BFLOAT, 16), out=Exported(y.ctypes.data, y.shape, None, BFLOAT, 16))
+        given, out = (Exported(a.ctypes.data, a.shape, None, BFLOAT, 16) for a in (x, y))
+        gradus.swi_glu(given, out=out)
         wide = (x.astype("u4") << 16).view("f4")
         got, want = (y.astype("u4") << 16).view("f4"), formulas.swi_glu(F32, wide, -1).want
         self.assertTrue((np.abs(got - want) <= 2.0**-7 * np.abs(want)).all())
         if bounds.ml_dtypes is None:
             with self.assertRaisesRegex(ImportError, "ml_dtypes"):
-                gradus.swi_glu(Exported(x.ctypes.data, x.shape, None, BFLOAT, 16))
+                gradus.swi_glu(given)
 
     def test_refusals(self):
         memory = np.ones(8, "f4")
@@ -229,7 +240,8 @@ class DLPack(unittest.TestCase):
 
 class Import(unittest.TestCase):
     def run_python(self, code):
-        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                              cwd=Path(__file__).parent).stdout
 
     def test_leaves_torch_alone(self):
         self.assertEqual(self.run_python("import gradus, sys; print('torch' in sys.modules)"), "False\n")
@@ -255,11 +267,10 @@ except ImportError as error:
 
     def test_without_a_library(self):
         code = """
-import ctypes, os, shutil, sys, tempfile, gradus
-home = tempfile.mkdtemp()
-shutil.copytree(os.path.dirname(gradus.__file__), home + "/gradus", ignore=shutil.ignore_patterns("*.so*", "torch*"))
+import importlib.util, os, shutil, sys, tempfile
+home, package = tempfile.mkdtemp(), os.path.dirname(importlib.util.find_spec("gradus").origin)
+shutil.copytree(package, home + "/gradus", ignore=shutil.ignore_patterns("*.so*", "torch*"))
 open(home + "/libgradus.so", "w").write("no library " * 99)
-for name in [n for n in sys.modules if n.startswith("gradus")]: del sys.modules[name]
 sys.path.insert(0, home)
 os.environ["GRADUS_HOME"] = home
 os.environ.pop("ASCEND_HOME_PATH", None)

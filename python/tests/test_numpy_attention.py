@@ -9,16 +9,16 @@ from bounds import F32, F64, HALVES, check
 from formulas_attention import Problem, forward, gradient
 
 
-def problem(kind, random, lengths_q=(9,), lengths_kv=(64,), key_heads=2, group=2, depth=32, value_depth=16, size=16, count=3,
-            causal=True):
+def problem(kind, random, lengths_q=(9,), lengths_kv=(64,), key_heads=2, group=2, depth=32, value_depth=16, size=16,
+            count=3, causal=True):
     """Blocks in any order, some listed twice, a few outside of the batch."""
     rows, keys = sum(lengths_q), sum(lengths_kv)
     blocks = min(lengths_kv) // size
     topk = random.integers(-1, blocks + 1, (rows, key_heads, count)).astype("i4")
     topk[..., -1] = 0
-    return Problem(kind, kind.normals(random, rows, key_heads * group, depth), kind.normals(random, keys, key_heads, depth),
-                   kind.normals(random, keys, key_heads, value_depth), topk, depth**-0.5, size, causal,
-                   list(np.cumsum(lengths_q)), list(np.cumsum(lengths_kv)))
+    return Problem(kind, kind.normals(random, rows, key_heads * group, depth),
+                   kind.normals(random, keys, key_heads, depth), kind.normals(random, keys, key_heads, value_depth),
+                   topk, depth**-0.5, size, causal, list(np.cumsum(lengths_q)), list(np.cumsum(lengths_kv)))
 
 
 def arguments(p):
@@ -38,8 +38,8 @@ class Attention(unittest.TestCase):
         out, top, total = got
         g = p.kind.normals(random, *out.shape)
         for given in (out, None):
-            grads = gradus.nsa_selected_attention_grad(g, p.query, p.key, p.value, given, top, total, p.topk, **arguments(p),
-                                                       **lengths)
+            grads = gradus.nsa_selected_attention_grad(g, p.query, p.key, p.value, given, top, total, p.topk,
+                                                       **arguments(p), **lengths)
             for result, want in zip(grads, gradient(p, g, given, top, total)):
                 check(p.kind, result, want)
 
@@ -65,7 +65,8 @@ class Attention(unittest.TestCase):
     def test_one_batch_by_lengths(self):
         p = problem(HALVES[0], np.random.default_rng(3))
         want = run(p)
-        for lengths in ({"seq_q": [0, 9]}, {"seq_kv": [64]}, {"seq_q": [9], "seq_kv": [0, 64]}, {"seq_q": [], "seq_kv": []}):
+        for lengths in ({"seq_q": [0, 9]}, {"seq_kv": [64]}, {"seq_q": [9], "seq_kv": [0, 64]},
+                        {"seq_q": [], "seq_kv": []}):
             with self.subTest(lengths):
                 np.testing.assert_array_equal(run(p, **lengths)[0], want[0])
 

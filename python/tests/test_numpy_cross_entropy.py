@@ -82,7 +82,8 @@ class CrossEntropy(unittest.TestCase):
         self.assertEqual([list(s.max), list(s.sum), list(s.predicted), list(s.target_mask), list(s.masked_target)],
                          [[4] * 3, [5] * 3, [0] * 3, [0], [1] * 3])
         half = np.float32([0.5, 1])
-        loss, softmax = gradus.fused_cross_entropy_loss_with_max_sum(half, half, half, logits=np.float32([[1, .5], [.5, 1]]))
+        logits = np.float32([[1, .5], [.5, 1]])
+        loss, softmax = gradus.fused_cross_entropy_loss_with_max_sum(half, half, half, logits=logits)
         np.testing.assert_allclose(loss, [-1.193147, -1], rtol=1e-6)
         np.testing.assert_allclose(softmax, [[3.297443, 2], [0.606531, 1]], rtol=1e-6)
 

@@ -72,8 +72,8 @@ class Options(unittest.TestCase):
                 gradus.swi_glu(x)
         code = "import gradus, numpy; gradus.swi_glu(numpy.ones((8, 4), 'f4').T)"
         for limits, works in (("on", False), ("off", True)):
-            done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "GRADUS_LIMITS": limits}, capture_output=True,
-                                  check=False)
+            done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "GRADUS_LIMITS": limits},
+                                  capture_output=True, check=False)
             self.assertEqual(done.returncode == 0, works, done.stderr)
 
     def test_other_threads_do_not_see_them(self):

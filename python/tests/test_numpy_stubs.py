@@ -35,7 +35,8 @@ class Stubs(unittest.TestCase):
     def run_python(self, *arguments):
         # Here the package is the one in this tree, whatever is installed; the library is the one in use.
         environment = {**os.environ, "GRADUS_HOME": str(Path(gradus._library._c._name).parent)}
-        done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, env=environment, cwd=ROOT)
+        done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False,
+                              env=environment, cwd=ROOT)
         return done.returncode, done.stdout + done.stderr
 
     def test_the_file_is_what_the_script_writes(self):
@@ -50,7 +51,8 @@ class Stubs(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as allowed:
             allowed.write("gradus\\..*\\..*\n")  # what is not gradus itself has no stub
             allowed.flush()
-            code, output = self.run_python("-m", "mypy.stubtest", "gradus", "--allowlist", allowed.name, "--ignore-unused-allowlist")
+            code, output = self.run_python("-m", "mypy.stubtest", "gradus", "--allowlist", allowed.name,
+                                           "--ignore-unused-allowlist")
         self.assertEqual(code, 0, output)
 
     @unittest.skipIf(mypy is None, "needs mypy")

@@ -88,7 +88,8 @@ import gradus, numpy, torch
 x = torch.randn(4, 6, dtype=torch.bfloat16)
 a, b = x.double().chunk(2, -1)
 want = torch.nn.functional.silu(a) * b
-print(bool((torch.from_numpy(gradus.swi_glu(x).astype("f8")) - want).abs().max() <= 2.0**-7 * want.abs().max()), gradus.__file__)
+got = torch.from_numpy(gradus.swi_glu(x).astype("f8"))
+print(bool((got - want).abs().max() <= 2.0**-7 * want.abs().max()), gradus.__file__)
 """
         right, file = run(python, "-c", code).split()
         self.assertEqual(right, "True")
@@ -101,8 +102,8 @@ print(bool((torch.from_numpy(gradus.swi_glu(x).astype("f8")) - want).abs().max()
         for python in pythons:
             with self.subTest(python=python):
                 target = self.folder / os.path.basename(python)
-                run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-index", "--no-deps", "--target",
-                    target, WHEEL)
+                run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-index", "--no-deps",
+                    "--target", target, WHEEL)
                 self.assertIn(" 11 -3.338 False ", run(python, "-c", BARE, PYTHONPATH=str(target)))
 
 
