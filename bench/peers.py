@@ -41,8 +41,7 @@ try:
     import torch
     import torch._functorch.config
 except ImportError:
-    sys.exit("peers.py: PyTorch is missing; python3 -m venv build/peer, and there: pip install torch==2.13.0 "
-             "--index-url https://download.pytorch.org/whl/cpu")
+    sys.exit("peers.py: PyTorch is missing; ./build.sh bench --peer sets up build/python, which has it")
 
 from cases import OPERATORS  # noqa: E402
 from library import Library  # noqa: E402

@@ -25,6 +25,7 @@ only 'testing/*' 'testing|acl|aclnn|gradus|aclnnop'
 only 'tests/*' 'testing|acl|aclnn|gradus|aclnnop|tests|base'  # base: what nothing public shows
 only 'examples/*' 'acl|aclnn|gradus|aclnnop'
 only 'cli/*' 'cli|acl|aclnn|gradus'
+only 'python/*' 'acl|aclnn|gradus|aclnnop'
 
 # simd and gemm belong to kernels; an operator never includes another; base knows the interface's words, not aclnn's code.
 for file in $(git ls-files 'src/ops/*/*'); do
