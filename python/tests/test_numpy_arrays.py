@@ -1,9 +1,11 @@
 """Arrays of every layout, library and dtype: the same bits without copies, or a refusal that helps."""
 
+import contextlib
 import subprocess
 import sys
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import bounds
 import formulas
@@ -236,6 +238,27 @@ class DLPack(unittest.TestCase):
             with self.assertRaises(gradus.Error):
                 gradus.swi_glu(x, 7)
         self.assertEqual(sys.getrefcount(x), before)
+
+
+    def test_handles_are_given_back(self):
+        c, handles = gradus._library._c, []
+        create = {name: getattr(c, name) for name in ("aclCreateTensor", "aclCreateIntArray")}
+
+        def recorded(name):
+            def function(*arguments):
+                handles.append((name, create[name](*arguments)))
+                return handles[-1][1]
+            return mock.patch.object(c, name, function)
+
+        q, topk = np.ones((4, 2, 16), "f2"), np.zeros((4, 2, 1), "i4")
+        with recorded("aclCreateTensor"), recorded("aclCreateIntArray"):
+            for block_size in (16, 17):  # 17 is refused
+                with contextlib.suppress(gradus.Error):
+                    gradus.nsa_selected_attention(q, q, q, topk, scale=1, block_size=block_size, block_count=1, seq_q=[4],
+                                                  seq_kv=[4])
+        self.assertEqual(len(handles), 2 * (8 + 2))
+        for name, handle in handles:
+            self.assertNotEqual(getattr(c, name.replace("Create", "Destroy"))(handle), 0, f"{name}: still alive")
 
 
 class Import(unittest.TestCase):

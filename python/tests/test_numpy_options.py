@@ -82,9 +82,10 @@ class Options(unittest.TestCase):
 
             def other():
                 with gradus.options(precision="fast", num_threads=1):
-                    return option("precision")
+                    inside = option("precision")
+                return inside, option("precision")
 
-            self.assertEqual(in_thread(other), "fast")
+            self.assertEqual(in_thread(other), ("fast", "fast"))
             self.assertEqual(option("precision"), "golden")
 
     def test_many_threads_at_once(self):
