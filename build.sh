@@ -78,7 +78,8 @@ wheel() {  # into build/wheels, one of the name that pip wants
     command -v ccache >/dev/null && launcher=(-Ccmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache)
     say "building the wheel"
     rm -rf build/wheels build/unrepaired
-    CMAKE_BUILD_PARALLEL_LEVEL=$jobs PATH="$PWD/build/python/bin:$PATH" build/python/bin/python -m build -q --wheel \
+    # Compilers as CMake calls them by itself, or ccache would know nothing of build/release.
+    CC=cc CXX=c++ CMAKE_BUILD_PARALLEL_LEVEL=$jobs build/python/bin/python -m build -q --wheel \
         --no-isolation -o build/unrepaired -Cbuild-dir="$PWD/build/wheel" "${launcher[@]}" python
     PATH="$PWD/build/python/bin:$PATH" auditwheel repair -w build/wheels --exclude 'libtorch*' --exclude 'libc10*' \
         --exclude 'libgomp*' build/unrepaired/*.whl
