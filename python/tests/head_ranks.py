@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
-from gradus.torch import linear_cross_entropy
+from gradus.torch import distributed, linear_cross_entropy
 
 TOKENS, HIDDEN = 37, 24
 # Where the vocabulary is cut, for R ranks. `even` leaves the ranges to the function, `dtensor` and `few` to DTensor.
@@ -92,6 +92,12 @@ def refusals() -> list[str]:
     return words
 
 
+def wide_sum() -> torch.Tensor:
+    """256 + 1 + 1: a sum that rounds to bf16 at every hop stays 256."""
+    value = torch.full((1000,), 256.0 if dist.get_rank() == 0 else 1.0, dtype=torch.bfloat16)
+    return distributed.sum_wide(value, dist.group.WORLD)
+
+
 def compiled() -> dict[str, torch.Tensor]:
     x, weight, _, target = problem(60, torch.bfloat16)
     first = dist.get_rank() * 60 // dist.get_world_size()
@@ -120,6 +126,7 @@ def run(rank: int, size: int, folder: str) -> None:
         for bias in (False, True)
     }
     results["refusals"] = refusals()
+    results["wide_sum"] = wide_sum()
     results["compiled"] = compiled() if size == 2 else None
     torch.save(results, f"{folder}/{rank}.pt")
     dist.destroy_process_group()

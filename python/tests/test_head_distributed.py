@@ -84,6 +84,11 @@ def test_refusals_reach_every_rank(ranks):
     assert all("vocab_range (0, 29), expected the 30 rows" in words for words in shape)
 
 
+def test_gradients_are_summed_in_f32(ranks):
+    for rank in ranks:
+        assert torch.equal(rank["wide_sum"], torch.full((1000,), 255.0 + len(ranks)))
+
+
 def test_compiled(ranks):
     if len(ranks) != 2:
         pytest.skip("compiled for R = 2")

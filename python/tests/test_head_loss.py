@@ -234,6 +234,16 @@ def test_a_token_alone_gives_the_same_bits():
         assert torch.equal(own, loss[row : row + 1]) and torch.equal(alone.grad, dx[row : row + 1])
 
 
+def test_meta():
+    leaves = [value.detach().to("meta").requires_grad_() for value in problem(5, 40, 16, torch.bfloat16)[:3]]
+    target = torch.zeros(5, dtype=torch.int64, device="meta")
+    for bias in (None, leaves[2]):
+        loss, lse = linear_cross_entropy(leaves[0], leaves[1], target, bias=bias, return_lse=True)
+        (loss + lse.sum()).backward()
+        assert loss.shape == () and lse.shape == (5,) and loss.dtype == torch.float32
+    assert all(leaf.grad.shape == leaf.shape and leaf.grad.is_meta for leaf in leaves)
+
+
 def test_bad_arguments():
     x, weight, bias, target = problem(5, 40, 16, torch.bfloat16)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -51,7 +51,7 @@ def _is_dtensor(value: object) -> bool:
     return module is not None and isinstance(value, module.DTensor)
 
 
-def _shard_of_dtensor(weight, bias) -> Shard:
+def _shard_of_dtensor(weight: Any, bias: Any) -> Shard:
     mesh = weight.device_mesh
     if mesh.ndim != 1 or not weight.placements[0].is_shard(0):
         raise ValueError(
@@ -77,14 +77,15 @@ def reduce_statistics(
     top: Tensor, total: Tensor, predicted: Tensor, owned: Tensor, group: ProcessGroup
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The statistics of all shards together, and how many of them have the row's target; the same bits everywhere."""
-    whole_top = top.clone()
     if top.shape[0] == 0:
         return top, total, predicted, owned.to(top.dtype)
+    whole_top = top.clone()
     dist.all_reduce(whole_top, dist.ReduceOp.MAX, group=group)
     total, predicted = rebase(top, total, predicted, owned, whole_top)
     sums = torch.cat([total, predicted, owned.to(top.dtype)])
     dist.all_reduce(sums, dist.ReduceOp.SUM, group=group)
-    return whole_top, *sums.chunk(3)
+    total, predicted, owners = sums.chunk(3)
+    return whole_top, total, predicted, owners
 
 
 def sum_wide(value: Tensor, group: ProcessGroup) -> Tensor:

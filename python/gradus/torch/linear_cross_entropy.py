@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import Tensor
@@ -17,6 +17,18 @@ if TYPE_CHECKING:
 _PANEL_BYTES = 32 << 20
 
 
+@overload
+def linear_cross_entropy(
+    input: Tensor, weight: Tensor, target: Tensor, *, bias: Tensor | None = None, reduction: str = "mean",
+    ignore_index: int = -100, return_lse: Literal[False] = False, group: ProcessGroup | None = None,
+    vocab_range: tuple[int, int] | None = None,
+) -> Tensor: ...
+@overload
+def linear_cross_entropy(
+    input: Tensor, weight: Tensor, target: Tensor, *, bias: Tensor | None = None, reduction: str = "mean",
+    ignore_index: int = -100, return_lse: bool, group: ProcessGroup | None = None,
+    vocab_range: tuple[int, int] | None = None,
+) -> Tensor | tuple[Tensor, Tensor]: ...
 def linear_cross_entropy(
     input: Tensor,
     weight: Tensor,
@@ -51,10 +63,10 @@ def linear_cross_entropy(
         inside = (labels >= 0) & (labels < weight.shape[0])
         distributed.require(inside | ~counted, labels, f"0 to {weight.shape[0] - 1}, or ignore_index {ignore_index}")
     rows = input.reshape(labels.shape[0], input.shape[-1])
-    with torch.autocast(input.device.type, enabled=False):
-        loss, lse = _LinearCrossEntropy.apply(rows, weight, bias, labels, counted, shard.start, shard.group)
+    with torch.autocast(_autocast_device(input), enabled=False):
+        results = _apply(rows, weight, bias, labels, counted, shard.start, shard.group)
         # The selection also stops the gradients of rows that do not count.
-        loss, lse = (torch.where(counted, value, 0) for value in (loss, lse))
+        loss, lse = (torch.where(counted, value, 0) for value in results)
         if reduction == "none":
             loss = loss.reshape(target.shape)
         else:
@@ -62,17 +74,26 @@ def linear_cross_entropy(
     return (loss, lse.reshape(target.shape)) if return_lse else loss
 
 
+def autocast_dtype(value: Tensor) -> torch.dtype | None:
+    """What autocast makes of floating-point operands of a product, where it is on."""
+    device = _autocast_device(value)
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+
+
+def _autocast_device(value: Tensor) -> str:
+    return "cpu" if value.is_meta else value.device.type  # autocast knows no meta
+
+
 def _operands(input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """As autocast wants them, where it is on; float32 is never rounded silently."""
-    device = input.device.type
-    if torch.is_autocast_enabled(device):
-        dtype = torch.get_autocast_dtype(device)
+    dtype = autocast_dtype(input)
+    if dtype is not None:
         input, weight = input.to(dtype), weight.to(dtype)
         bias = None if bias is None else bias.to(dtype)
     if input.dtype == torch.float32:
         raise TypeError(
             "linear_cross_entropy: input is float32, expected bfloat16 or float16; float32 is cast only under "
-            f'torch.autocast("{device}", torch.bfloat16)'
+            f'torch.autocast("{_autocast_device(input)}", torch.bfloat16)'
         )
     for name, value in (("weight", weight), ("bias", bias)):
         if value is not None and value.dtype != input.dtype:
@@ -99,7 +120,16 @@ class _LinearCrossEntropy(torch.autograd.Function):
     """(loss, lse) of every row. Kept for backward: the operands, where the targets are, and two numbers a row."""
 
     @staticmethod
-    def forward(ctx, x, weight, bias, target, counted, start, group):
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        target: Tensor,
+        counted: Tensor,
+        start: int,
+        group: ProcessGroup | None,
+    ) -> tuple[Tensor, Tensor]:
         top, total, predicted, mask, place = _statistics(x, weight, bias, target, start)
         if group is not None:
             owned = (target >= start) & (target < start + weight.shape[0])
@@ -111,14 +141,17 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return loss, top + total.log()
 
     @staticmethod
-    def backward(ctx, grad_loss, grad_lse):
+    def backward(ctx: Any, grad_loss: Tensor, grad_lse: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, mask, place, top, total = ctx.saved_tensors
-        with torch.autocast(x.device.type, enabled=False):
+        with torch.autocast(_autocast_device(x), enabled=False):
             grad, total, place = _one_factor(grad_loss, grad_lse, total, place)
             dx, dweight, dbias = _gradients(grad, x, weight, bias, mask, place, top, total)
             if ctx.group is not None and ctx.needs_input_grad[0]:
                 dx = distributed.sum_wide(dx, ctx.group)
         return dx.to(x.dtype), dweight, dbias, None, None, None, None
+
+
+_apply: Callable[..., tuple[Tensor, Tensor]] = _LinearCrossEntropy.apply
 
 
 def _panels(x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Iterator[tuple[int, Tensor]]]:
@@ -142,15 +175,16 @@ def _statistics(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, 
         return top, torch.zeros_like(top), torch.zeros_like(top), mask, torch.zeros_like(target)
     online = torch.ops.gradus.fused_linear_online_max_sum
     if bias is None:
-        return online(x, weight, target, start, start + weight.shape[0], False)[:5]
+        return tuple(online(x, weight, target, start, start + weight.shape[0], False)[:5])
     x, panels = _panels(x, weight, bias)
     parts = [
         (*online(x, part, target, start + first, start + first + part.shape[0], False)[:4], start + first, part.shape[0])
         for first, part in panels
     ]
-    top, total, predicted, mask = parts[0][0], 0, 0, parts[0][3]
+    top, mask = parts[0][0], parts[0][3]
     for part in parts[1:]:
         top, mask = torch.maximum(top, part[0]), mask & part[3]
+    total, predicted = torch.zeros_like(top), torch.zeros_like(top)
     for part_top, part_sum, part_predicted, _, first, count in parts:
         owned = (target >= first) & (target < first + count)
         rebased = distributed.rebase(part_top, part_sum, part_predicted, owned, top)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 
 from .functional import exp_segsum, nsa_selected_attention, scaled_masked_softmax, swiglu
@@ -20,13 +21,21 @@ class SwiGLUMLP(nn.Module):
     gate_up_proj.weight [2I, H] has the gate in its first half.
     """
 
-    def __init__(self, hidden_size: int, intermediate_size: int, bias: bool = False, device=None, dtype=None) -> None:
+    def __init__(
+        self,
+        hidden_size: int,
+        intermediate_size: int,
+        bias: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         self.gate_up_proj = nn.Linear(hidden_size, 2 * intermediate_size, bias=bias, device=device, dtype=dtype)
         self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=bias, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(swiglu(self.gate_up_proj(x)))
+        y: Tensor = self.down_proj(swiglu(self.gate_up_proj(x)))
+        return y
 
 
 class LinearCrossEntropyLoss(nn.Module):
@@ -40,8 +49,8 @@ class LinearCrossEntropyLoss(nn.Module):
         in_features: int,
         num_classes: int,
         bias: bool = False,
-        device=None,
-        dtype=None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
         *,
         reduction: str = "mean",
         ignore_index: int = -100,

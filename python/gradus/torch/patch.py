@@ -10,14 +10,15 @@ Parameters, state_dict and optimizers stay what they are.
 from __future__ import annotations
 
 import inspect
-from types import MethodType
+import sys
+from types import CodeType, MethodType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from .functional import swiglu
-from .linear_cross_entropy import linear_cross_entropy
+from .linear_cross_entropy import autocast_dtype, linear_cross_entropy
 
 
 class Change(NamedTuple):
@@ -62,7 +63,7 @@ class _Kind(NamedTuple):
     note: str
 
 
-def _replace(name: str, module: nn.Module, kind: _Kind) -> Change:
+def _replace(name: str, module: Any, kind: _Kind) -> Change:
     why_not = _obstacle(module, kind)
     if why_not is None:
         module.forward = MethodType(kind.forward, module)
@@ -71,30 +72,37 @@ def _replace(name: str, module: nn.Module, kind: _Kind) -> Change:
     return Change(name, kind.name, why_not is None, why_not or kind.note)
 
 
-def _obstacle(module: nn.Module, kind: _Kind) -> str | None:
+def _obstacle(module: Any, kind: _Kind) -> str | None:
     if "forward" in module.__dict__:
         return "its forward is replaced already"
     if not _same_code(type(module).forward, kind.model):
         return f"{type(module).__name__} does not compute what {kind.model} does"
     if kind is _HEAD:
-        return None if type(module.lm_head) is nn.Linear else f"lm_head is {type(module.lm_head).__name__}, not Linear"
+        return None if _plain(module.lm_head) else "lm_head is no plain Linear, or has hooks"
     if type(module.act_fn).__name__ not in ("SiLU", "SiLUActivation"):
         return f"its activation is {type(module.act_fn).__name__}, not silu"
-    gate, up = module.gate_proj, module.up_proj
-    if any(type(linear) is not nn.Linear or linear._forward_hooks or linear._forward_pre_hooks for linear in (gate, up)):
+    if not (_plain(module.gate_proj) and _plain(module.up_proj)):
         return "gate_proj or up_proj is no plain Linear, or has hooks"
     return None
 
 
+def _plain(linear: nn.Module) -> bool:
+    """Whether it is all in its weight and bias, and those are here: no adapter, hook or DTensor."""
+    hooks = linear._forward_hooks or linear._forward_pre_hooks
+    return type(linear) is nn.Linear and not hooks and type(linear.weight) is nn.Parameter
+
+
 def _same_code(forward: Any, model: str) -> bool:
     """Whether it is LLaMA's, which many models share word by word, while others scale or cap something on the way."""
+    code = getattr(inspect.unwrap(forward), "__code__", None)
+    if code is None or "transformers" not in sys.modules:
+        return False
     from transformers.models.llama import modeling_llama
 
-    def text(function: Any) -> tuple:
-        code = inspect.unwrap(function).__code__
+    def text(code: CodeType) -> tuple[Any, ...]:
         return code.co_code, code.co_names, code.co_varnames
 
-    return text(forward) == text(getattr(modeling_llama, model).forward)
+    return text(code) == text(inspect.unwrap(getattr(modeling_llama, model).forward).__code__)
 
 
 # Gate and up as one product. Both weights lie in one storage, [2I, H], and are still the Parameters they were.
@@ -116,61 +124,65 @@ def _joined(gate: Tensor, up: Tensor) -> Tensor | None:
 def _join(gate: nn.Parameter, up: nn.Parameter) -> None:
     """Moves them into one storage; after model.to(), a copy of the model or load_state_dict(assign=True), again."""
 
-    def alone(weight: nn.Parameter) -> bool:  # and not a part of somebody's flat buffer, a DTensor, or on meta
+    def alone(weight: nn.Parameter) -> bool:  # and not a part of somebody's flat buffer
         storage = weight.untyped_storage()
-        return type(weight) is nn.Parameter and not weight.is_meta and storage.nbytes() == weight.nbytes
+        return not weight.is_meta and not weight.is_inference() and storage.nbytes() == weight.nbytes
 
     if _joined(gate, up) is None and gate.dtype == up.dtype and alone(gate) and alone(up):
         with torch.inference_mode(False), torch.no_grad():
-            gate.data, up.data = torch.cat([gate.data, up.data]).split([gate.shape[0], up.shape[0]])
+            whole = torch.cat([gate.data, up.data])
+            gate.data, up.data = whole[: gate.shape[0]], whole[gate.shape[0] :]
 
 
 # An operator, so that compiled code as well looks at where the weights lie when it runs.
 @torch.library.custom_op("gradus::joined_linear", mutates_args=())
-def _joined_linear(x: Tensor, gate: Tensor, up: Tensor, transposed: bool) -> Tensor:
-    """x·[gate; up]ᵀ, or transposed x·[gate; up], in the dtype of x."""
+def _joined_linear(x: Tensor, gate: Tensor, up: Tensor, bias: Tensor | None, transposed: bool) -> Tensor:
+    """x·[gate; up]ᵀ + bias, or transposed x·[gate; up], in the dtype of x."""
     weight = _joined(gate, up)
-    weight = torch.cat([gate, up]) if weight is None else weight
-    weight = weight.to(x.dtype)
-    return torch.matmul(x, weight) if transposed else nn.functional.linear(x, weight)
+    weight = (torch.cat([gate, up]) if weight is None else weight).to(x.dtype)
+    return torch.matmul(x, weight) if transposed else nn.functional.linear(x, weight, bias)
 
 
 @_joined_linear.register_fake
-def _(x: Tensor, gate: Tensor, up: Tensor, transposed: bool) -> Tensor:
+def _(x: Tensor, gate: Tensor, up: Tensor, bias: Tensor | None, transposed: bool) -> Tensor:
     return x.new_empty(*x.shape[:-1], gate.shape[1] if transposed else gate.shape[0] + up.shape[0])
 
 
-def _save_joined_linear(ctx: Any, inputs: tuple, output: Tensor) -> None:
-    *tensors, ctx.transposed = inputs
-    ctx.save_for_backward(*tensors)
+def _save_joined_linear(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, gate, up, _, ctx.transposed = inputs
+    ctx.save_for_backward(x, gate, up)
 
 
 def _joined_linear_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     x, gate, up = ctx.saved_tensors
-    dx = dgate = dup = None
+    dx = dgate = dup = dbias = None
     if ctx.needs_input_grad[0]:
-        dx = torch.ops.gradus.joined_linear(grad, gate, up, not ctx.transposed)
+        dx = torch.ops.gradus.joined_linear(grad, gate, up, None, not ctx.transposed)
     if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
         rows, columns = (value.reshape(-1, value.shape[-1]) for value in ((x, grad) if ctx.transposed else (grad, x)))
-        dgate, dup = (rows.T @ columns).to(gate.dtype).split([gate.shape[0], up.shape[0]])
-    return dx, dgate, dup, None
+        dweight = (rows.T @ columns).to(gate.dtype)
+        dgate, dup = dweight[: gate.shape[0]], dweight[gate.shape[0] :]
+    if ctx.needs_input_grad[3]:
+        dbias = grad.reshape(-1, grad.shape[-1]).sum(0)
+    return dx, dgate, dup, dbias, None
 
 
 _joined_linear.register_autograd(_joined_linear_backward, setup_context=_save_joined_linear)
 
 
-def _mlp_forward(self: nn.Module, x: Tensor) -> Tensor:
+def _mlp_forward(self: Any, x: Tensor) -> Any:
     gate, up = self.gate_proj, self.up_proj
+    if not (_plain(gate) and _plain(up)):  # not any more
+        return type(self).forward(self, x)
     if not torch.compiler.is_compiling():
         _join(gate.weight, up.weight)
-    if torch.is_autocast_enabled(x.device.type):
-        x = x.to(torch.get_autocast_dtype(x.device.type))
+    dtype = autocast_dtype(x)
+    if dtype is not None:
+        x = x.to(dtype)
     elif x.dtype != gate.weight.dtype:
         raise TypeError(f"gate_proj: input is {x.dtype}, expected {gate.weight.dtype} as the weight")
-    both = torch.ops.gradus.joined_linear(x, gate.weight, up.weight, False)
-    if gate.bias is not None:
-        both = both + torch.cat([gate.bias, up.bias]).to(both.dtype)
-    return self.down_proj(swiglu(both))
+    bias = None if gate.bias is None else torch.cat([gate.bias, up.bias]).to(x.dtype)
+    return self.down_proj(swiglu(torch.ops.gradus.joined_linear(x, gate.weight, up.weight, bias, False)))
 
 
 def _causal_lm_forward(
@@ -196,14 +208,14 @@ def _causal_lm_forward(
         **kwargs,
     }
     every_position = isinstance(logits_to_keep, int) and logits_to_keep == 0
-    own_loss = getattr(self.loss_function, "__name__", "") != "ForCausalLMLoss"
-    if labels is None or not self.training or not every_position or own_loss:
+    usual_loss = getattr(self.loss_function, "__name__", "") == "ForCausalLMLoss"
+    if labels is None or not (self.training and every_position and usual_loss and _plain(self.lm_head)):
         return type(self).forward(self, labels=labels, logits_to_keep=logits_to_keep, **arguments)
     from transformers.modeling_outputs import CausalLMOutputWithPast
 
     as_dict = arguments.pop("return_dict", None)
     outputs = self.model(**arguments)
-    result = CausalLMOutputWithPast(
+    result: Any = CausalLMOutputWithPast(
         loss=_causal_lm_loss(self, outputs.last_hidden_state, labels, **kwargs),
         past_key_values=outputs.past_key_values,
         hidden_states=outputs.hidden_states,
@@ -220,7 +232,7 @@ def _causal_lm_loss(
     ignore_index: int = -100,
     shift_labels: Tensor | None = None,
     **_: Any,
-) -> Tensor:
+) -> Any:
     """As transformers does: a token predicts the next one; the sum over num_items_in_batch, or the mean."""
     if shift_labels is None:
         shift_labels = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
