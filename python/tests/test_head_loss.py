@@ -8,6 +8,7 @@ from head_reference import Reference
 import torch
 from torch import Tensor
 
+import gradus
 from gradus.torch import linear_cross_entropy
 
 # The module, under the function's own name.
@@ -232,6 +233,22 @@ def test_a_token_alone_gives_the_same_bits():
         own = linear_cross_entropy(alone, weight, target[row : row + 1], reduction="none")
         own.sum().backward()
         assert torch.equal(own, loss[row : row + 1]) and torch.equal(alone.grad, dx[row : row + 1])
+
+
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_gradcheck_in_golden_f64(with_bias, monkeypatch):
+    torch.manual_seed(0)
+    leaves = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((3, 4, 6), (9, 6), (9,))]
+    panels(monkeypatch, leaves[1], 4)
+    target = torch.randint(0, 9, (3, 4))
+    target[1, 1] = -100
+
+    def loss(x, weight, bias):
+        bias = bias if with_bias else None
+        return linear_cross_entropy(x, weight, target, bias=bias, reduction="none", return_lse=True)
+
+    with gradus.options(precision="golden"):
+        torch.autograd.gradcheck(loss, leaves if with_bias else (*leaves[:2], None))
 
 
 def test_meta():

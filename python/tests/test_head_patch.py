@@ -293,6 +293,21 @@ def test_what_is_left_alone():
         assert mlps and all(c.applied == (family == "Granite") for c in mlps)
 
 
+@pytest.mark.parametrize("up_first", [False, True])
+def test_weights_in_a_buffer_of_somebody_else(up_first):
+    """They stay where they are, side by side or not, and the result is right."""
+    model = model_of("llama", torch.float32)
+    patch.apply(model)
+    mlp, x = model.model.layers[0].mlp, torch.randn(5, 32)
+    wanted = mlp(x)
+    gate, up = mlp.gate_proj.weight, mlp.up_proj.weight
+    flat = torch.cat([t.detach().flatten() for t in ((up, gate) if up_first else (gate, torch.zeros(7), up))])
+    first, last = flat[: gate.numel()].view_as(gate), flat[-gate.numel() :].view_as(gate)
+    gate.data, up.data = (last, first) if up_first else (first, last)
+    assert torch.equal(mlp(x), wanted)
+    assert gate.untyped_storage().data_ptr() == up.untyped_storage().data_ptr() == flat.data_ptr()
+
+
 class Calls(TorchDispatchMode):
     def __init__(self):
         super().__init__()
