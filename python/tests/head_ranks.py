@@ -19,7 +19,13 @@ TOKENS, HIDDEN = 37, 24
 # Where the vocabulary is cut, for R ranks. `even` leaves the ranges to the function, `dtensor` and `few` to DTensor.
 CUTS = {
     1: {"even": [0, 120], "uneven": [0, 121], "no_target": [0, 120], "dtensor": [0, 121], "few": [0, 1]},
-    2: {"even": [0, 60, 120], "uneven": [0, 7, 121], "no_target": [0, 50, 120], "dtensor": [0, 61, 121], "few": [0, 1, 1]},
+    2: {
+        "even": [0, 60, 120],
+        "uneven": [0, 7, 121],
+        "no_target": [0, 50, 120],
+        "dtensor": [0, 61, 121],
+        "few": [0, 1, 1],
+    },
     3: {
         "even": [0, 40, 80, 120],
         "uneven": [0, 1, 88, 121],
@@ -107,7 +113,8 @@ def compiled() -> dict[str, torch.Tensor]:
     results = {}
     for name, wrap in (("eager", lambda f: f), ("compiled", lambda f: torch.compile(f, fullgraph=True))):
         leaves = x.clone().requires_grad_(), weight[first:end].clone().requires_grad_()
-        loss = wrap(linear_cross_entropy)(*leaves, target, group=dist.group.WORLD, vocab_range=(first, end), reduction="sum")
+        where = {"group": dist.group.WORLD, "vocab_range": (first, end)}
+        loss = wrap(linear_cross_entropy)(*leaves, target, reduction="sum", **where)
         loss.backward()
         results |= {f"{name} loss": loss.detach(), f"{name} input": leaves[0].grad, f"{name} weight": leaves[1].grad}
     return results

@@ -22,8 +22,9 @@ def test_swiglu_mlp(bias):
     grad = torch.randn_like(y)
     y.backward(grad)
     expected.backward(grad.double())
-    # Three sums of f32, each with the magnitudes of these random numbers: a few dozen units in the last place of the largest.
-    for got, wanted in [(y, expected), (x.grad, x64.grad), *((p.grad, q.grad) for p, q in zip(mlp.parameters(), exact.parameters()))]:
+    parameters = [(p.grad, q.grad) for p, q in zip(mlp.parameters(), exact.parameters())]
+    # Up to three sums of f32 one after the other, and the elements between.
+    for got, wanted in [(y, expected), (x.grad, x64.grad), *parameters]:
         assert (got.double() - wanted).abs().max() <= 4 * head_reference.of_sum(40) * wanted.abs().max()
 
 

@@ -40,7 +40,7 @@ def shard_of(
     start, end = vocab_range
     if start < 0 or end - start != weight.shape[0]:
         raise ValueError(
-            f"linear_cross_entropy: vocab_range {vocab_range}, expected the {weight.shape[0]} rows of this rank's weight"
+            f"linear_cross_entropy: vocab_range {vocab_range}, expected the {weight.shape[0]} rows of weight"
         )
     return Shard(weight, bias, start, group)
 
@@ -55,7 +55,8 @@ def _shard_of_dtensor(weight: Any, bias: Any) -> Shard:
     mesh = weight.device_mesh
     if mesh.ndim != 1 or not weight.placements[0].is_shard(0):
         raise ValueError(
-            f"linear_cross_entropy: weight is a DTensor placed {weight.placements}, expected Shard(0) on a mesh of one dim"
+            f"linear_cross_entropy: weight is a DTensor placed {weight.placements}, "
+            "expected Shard(0) on a mesh of one dim"
         )
     if bias is not None:
         if not _is_dtensor(bias) or bias.device_mesh != mesh or bias.placements != weight.placements:

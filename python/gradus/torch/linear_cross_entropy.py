@@ -106,7 +106,8 @@ def _check(input: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor) -
         raise TypeError(f"linear_cross_entropy: target is {target.dtype}, expected int64 or int32")
     if weight.dim() != 2 or input.dim() < 1 or input.shape[-1] != weight.shape[1]:
         raise ValueError(
-            f"linear_cross_entropy: input {list(input.shape)} and weight {list(weight.shape)}, expected [..., H] and [V, H]"
+            f"linear_cross_entropy: input {list(input.shape)} and weight {list(weight.shape)}, "
+            "expected [..., H] and [V, H]"
         )
     if target.shape != input.shape[:-1]:
         raise ValueError(
@@ -168,7 +169,7 @@ def _panels(x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Ite
 
 
 def _statistics(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, start: int) -> tuple[Tensor, ...]:
-    """Maximum, Σ exp, predicted logit − maximum; which rows have no target here (bits), and where the others have it."""
+    """Maximum, Σ exp, predicted logit − maximum; which rows have no target here (bits), where the others have it."""
     if weight.shape[0] == 0:  # a rank without words
         top = torch.full_like(target, float("-inf"), dtype=torch.float64 if x.dtype == torch.float64 else torch.float32)
         mask = target.new_full(((target.shape[0] + 7) // 8,), 255, dtype=torch.uint8)
@@ -178,7 +179,7 @@ def _statistics(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, 
         return tuple(online(x, weight, target, start, start + weight.shape[0], False)[:5])
     x, panels = _panels(x, weight, bias)
     parts = [
-        (*online(x, part, target, start + first, start + first + part.shape[0], False)[:4], start + first, part.shape[0])
+        (*online(x, part, target, start + first, start + first + part.shape[0], False)[:4], first, part.shape[0])
         for first, part in panels
     ]
     top, mask = parts[0][0], parts[0][3]
@@ -186,7 +187,7 @@ def _statistics(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, 
         top, mask = torch.maximum(top, part[0]), mask & part[3]
     total, predicted = torch.zeros_like(top), torch.zeros_like(top)
     for part_top, part_sum, part_predicted, _, first, count in parts:
-        owned = (target >= first) & (target < first + count)
+        owned = (target >= start + first) & (target < start + first + count)
         rebased = distributed.rebase(part_top, part_sum, part_predicted, owned, top)
         total, predicted = total + rebased[0], predicted + rebased[1]
     owned = (target >= start) & (target < start + weight.shape[0])
@@ -195,8 +196,9 @@ def _statistics(x: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, 
 
 def _one_factor(grad_loss: Tensor, grad_lse: Tensor, total: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The operator multiplies (softmax − onehot) by one factor a row; wanted is both·softmax − grad_loss·onehot,
-    both = grad_loss + grad_lse. So grad_loss is the factor, and softmax grows by both/grad_loss through its divisor. Where
-    there is next to no grad_loss, `both` is the factor, and a place outside the vocabulary takes the onehot away."""
+    both = grad_loss + grad_lse. So grad_loss is the factor, and softmax grows by both/grad_loss through its divisor.
+    Where there is next to no grad_loss, `both` is the factor, and a place outside the vocabulary takes the onehot away.
+    """
     both = grad_loss + grad_lse
     alone = grad_loss.abs() <= both.abs() * 2.0**-100
     factor = torch.where(alone, both, grad_loss)
@@ -204,7 +206,14 @@ def _one_factor(grad_loss: Tensor, grad_lse: Tensor, total: Tensor, place: Tenso
 
 
 def _gradients(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor, place: Tensor, top: Tensor, total: Tensor
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    mask: Tensor,
+    place: Tensor,
+    top: Tensor,
+    total: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """dx (in float32 where it is a sum of several), dweight, dbias."""
     loss_grad = torch.ops.gradus.fused_linear_cross_entropy_loss_grad
