@@ -11,9 +11,11 @@ PyTorch's (`torch.set_num_threads`). Second derivatives are not implemented and 
 
 from ._ops import use_torch_threads
 from .functional import exp_segsum, nsa_selected_attention, scaled_masked_softmax, silu_mul, swiglu
+from .linear_cross_entropy import linear_cross_entropy
 
 __all__ = [
     "exp_segsum",
+    "linear_cross_entropy",
     "nsa_selected_attention",
     "scaled_masked_softmax",
     "silu_mul",
