@@ -7,7 +7,7 @@ namespace gradus::cli {
 
 // .npy versions 1 to 3, either order of elements. `as`: take 2-byte words as that dtype (bf16 of raw uint16); bf16 of
 // ml_dtypes is known by itself. Failure(kUsage) for whatever is not such a file; no allocation beyond the file's size.
-// `doubles`: f64 as it is, which no operator takes but a reference may be in.
+// `doubles`: f64 as it is, which operators take in golden and magnitude alone, but a reference may be in.
 Tensor read_npy(const std::string& path, const aclDataType* as = nullptr, bool doubles = false);
 // Failure(kUsage) unless the file has exactly that many bytes.
 Tensor read_raw(const std::string& path, aclDataType dtype, const Shape& shape);

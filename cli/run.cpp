@@ -194,8 +194,8 @@ std::string footer() {
     std::vector<std::vector<std::string>> rows = {{"GENERATOR", "OPTIONS", ""}};
     for (const GeneratorHelp& help : generators()) rows.push_back({help.name, help.options, help.meaning});
     return "Tensors:\n"
-           "  x=FILE.npy                   f32, f16, f64, bool, integers, bf16 of ml_dtypes\n"
-           "  x:bf16=FILE.npy              uint16 words as bf16, or numbers rounded to it\n"
+           "  x=FILE.npy                   f32, f16, bool, integers, bf16 of ml_dtypes\n"
+           "  x:bf16=FILE.npy              uint16 words as bf16, or numbers rounded to it; x:f64= for golden\n"
            "  x=FILE.bin:bf16[4096,22016]  raw bytes\n"
            "  x=randn[4,8]:bf16,seed=7     made up; shape and dtype may be left out where they follow from others\n"
            "  x=[4,8]:bf16                 made up as the catalogue says\n"

@@ -182,9 +182,9 @@ class Results(Case):
         x, y = np.load(self.path("case/x.npy")), np.load(self.path("y.npy"))
         self.assertEqual((x.dtype, y.dtype), (np.float64, np.float64))
         np.testing.assert_allclose(y, x[:, :3] / (1 + np.exp(-x[:, :3])) * x[:, 3:], rtol=1e-14)
-        self.gradus("run", "SwiGlu", "x=case/x.npy", "out=m.npy", "--precision", "magnitude")
+        self.gradus("run", "SwiGlu", "x:f64=case/x.npy", "out=m.npy", "--precision", "magnitude")
         self.assertTrue((np.load(self.path("m.npy")) >= np.abs(y)).all())
-        self.refused("run", "SwiGlu", "x=case/x.npy", words=["f64", "golden or magnitude"])
+        self.refused("run", "SwiGlu", "x:f64=case/x.npy", words=["f64", "golden or magnitude"])
         for operator in self.json("list")["operators"]:
             for precision in ("golden", "magnitude"):
                 with self.subTest(operator=operator["name"], precision=precision):

@@ -33,6 +33,17 @@ TEST(SwiGlu, GoldenInDouble) {
     }
 }
 
+// Rows longer than a stage, which holds half as many f64 as f32.
+TEST(SwiGlu, LongViewsInDouble) {
+    const Option off("limits", "off");
+    Random random("long views in double");
+    const Problem p = random_problem(random, ACL_DOUBLE, {3, 2500}, 1);
+    const Array want = run_as("golden", p.grad()).at("out");
+    Call strided = p.grad();
+    for (Call::Tensor& t : strided.tensors) t.layout = stepped(t.values.shape, 2);
+    EXPECT_EQ(first_difference(run_as("golden", strided).at("out"), want), -1);
+}
+
 TEST(SwiGlu, Magnitude) {
     const Option off("limits", "off");
     Random random("magnitude");
