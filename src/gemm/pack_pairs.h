@@ -11,10 +11,12 @@ namespace gradus::gemm {
 // Without linkage: each file compiles it for its own instruction set, and the linker must not mix them.
 namespace {
 
+using Element16 [[gnu::aligned(1), gnu::may_alias]] = uint16_t;  // a tensor may begin at an odd address
+
 // to[k / kGroup][row][k % kGroup] from a matrix of 16-bit elements. Whole groups are copied where k has unit stride;
 // where the rows have it, neighbouring rows are read together.
 template <int64_t kRows, int64_t kGroup>
-inline void place(const uint16_t* from, int64_t row_stride, int64_t k_stride, int64_t rows, int64_t k, int64_t padded,
+inline void place(const Element16* from, int64_t row_stride, int64_t k_stride, int64_t rows, int64_t k, int64_t padded,
                   uint16_t* to) {
     const int64_t groups = (k + kGroup - 1) / kGroup;
     if (rows < kRows || padded > k) std::memset(to, 0, static_cast<size_t>(padded * kRows) * sizeof(uint16_t));
@@ -26,7 +28,7 @@ inline void place(const uint16_t* from, int64_t row_stride, int64_t k_stride, in
         return;
     }
     for (int64_t i = 0; i < rows; ++i) {
-        const uint16_t* const row = from + i * row_stride;
+        const Element16* const row = from + i * row_stride;
         for (int64_t group = 0; group < groups; ++group) {
             uint16_t* const at = to + (group * kRows + i) * kGroup;
             const int64_t n = std::min(kGroup, k - group * kGroup);
@@ -40,7 +42,7 @@ inline void place(const uint16_t* from, int64_t row_stride, int64_t k_stride, in
 
 template <int64_t kRows, int64_t kGroup>
 inline void pack_bf16(const Piece& piece) {
-    place<kRows, kGroup>(static_cast<const uint16_t*>(piece.source.data), piece.source.row_stride,
+    place<kRows, kGroup>(static_cast<const Element16*>(piece.source.data), piece.source.row_stride,
                          piece.source.column_stride, piece.rows, piece.k, piece.padded,
                          reinterpret_cast<uint16_t*>(piece.strip) + piece.first_k * kRows);
 }
@@ -72,11 +74,11 @@ inline void pack_split(const Piece& piece) {
     uint16_t high[kRows * kRun], low[kRows * kRun];
     auto* const first = reinterpret_cast<uint16_t*>(piece.strip) + piece.first_k * kRows;
     uint16_t* const second = first + piece.length * kRows;
-    const auto* from = static_cast<const uint16_t*>(piece.source.data);
+    const auto* from = static_cast<const Element16*>(piece.source.data);
     for (int64_t k = 0; k < piece.k; k += kRun) {
         const int64_t n = std::min(kRun, piece.k - k);
         for (int64_t i = 0; i < piece.rows; ++i) {
-            const uint16_t* const row = from + i * piece.source.row_stride + k * piece.source.column_stride;
+            const Element16* const row = from + i * piece.source.row_stride + k * piece.source.column_stride;
             for (int64_t p = 0; p < n; ++p) {
                 const Split parts = split(row[p * piece.source.column_stride]);
                 high[i * kRun + p] = parts.high, low[i * kRun + p] = parts.low;
