@@ -248,11 +248,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
     for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
         if (!name.name.starts_with("aten::")) continue;
         const auto op = dispatcher.findOp(name);
-        if (!op || !op->hasSchema() || op->hasKernelForDispatchKey(DispatchKey::PrivateUse1) ||
-            op->hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd))
-            continue;
-        if (!op->hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) &&
-            !op->hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional))
+        if (!op || !op->hasSchema() || op->hasKernelForDispatchKey(DispatchKey::PrivateUse1)) continue;
+        const auto has = [&](DispatchKey key) { return op->hasKernelForDispatchKey(key); };
+        if (!has(DispatchKey::CPU) && !has(DispatchKey::CompositeExplicitAutograd) &&
+            !has(DispatchKey::CompositeExplicitAutogradNonFunctional))
             continue;
         const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
         library.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
