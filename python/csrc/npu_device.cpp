@@ -42,6 +42,7 @@ aclrtContext context_of(DeviceIndex device) {
     std::call_once(state.begun, [&] {
         aclrtContext before = nullptr, context = nullptr;
         const bool had_one = aclrtGetCurrentContext(&before) == ACL_SUCCESS;
+        if (!had_one) aclGetRecentErrMsg();  // no error of anybody's
         check(aclrtSetDevice(device), "aclrtSetDevice");
         check(aclrtGetCurrentContext(&context), "aclrtGetCurrentContext");
         state.context = context;

@@ -53,14 +53,12 @@ StoragePtr owner_of(const StorageImpl& lent) {
     return StoragePtr::reclaim_copy(static_cast<StorageImpl*>(data.get_context()));
 }
 
-// Operators that take tensors of both devices.
-bool takes_any_device(const c10::OperatorName& op) {
-    const std::string_view name = op.name;
+// Operators that take tensors of any device; and those whose lists, of indices, may be the CPU's.
+bool is_mixing(std::string_view name) {
     return name == "aten::copy_" || name == "aten::_copy_from" || name == "aten::_foreach_copy_" ||
            name == "aten::_pack_padded_sequence" || name == "aten::_pad_packed_sequence";
 }
-bool takes_any_indices(const c10::OperatorName& op) {
-    const std::string_view name = op.name;
+bool takes_indices(std::string_view name) {
     return name.starts_with("aten::index") || name.starts_with("aten::_index_put") ||
            name.starts_with("aten::_unsafe_index");
 }
@@ -68,11 +66,12 @@ bool takes_any_indices(const c10::OperatorName& op) {
 // One call: who stands for whom.
 class Call {
   public:
-    explicit Call(const c10::OperatorHandle& op) : op_(op) {}
+    explicit Call(const c10::OperatorHandle& op)
+        : op_(op), mixes_devices_(is_mixing(op.operator_name().name)) {}
 
     void lend(c10::IValue& value, size_t argument) {
         if (value.isTensor()) {
-            value = lend(value.toTensor(), argument, takes_any_device(op_.operator_name()));
+            value = lend(value.toTensor(), argument, mixes_devices_);
         } else if (value.isTensorList() || value.isOptionalTensorList()) {
             value = lend_list(value, argument);
         } else if (value.isDevice()) {
@@ -117,6 +116,7 @@ class Call {
 
     void see(c10::Device device, size_t argument) {
         if (!device_) device_ = device;
+        if (mixes_devices_) return;
         if (stranger_ || *device_ != device) refuse(*device_ != device ? device : *stranger_, argument);
     }
 
@@ -126,18 +126,17 @@ class Call {
                     " in method ", op_.operator_name(), ")");
     }
 
-    at::Tensor lend(const at::Tensor& tensor, size_t argument, bool any_device) {
+    at::Tensor lend(const at::Tensor& tensor, size_t argument, bool may_be_elsewhere) {
         if (!tensor.defined()) return tensor;
         if (tensor.device().type() != kNpu) {
-            if (tensor.dim() > 0 && !any_device) {  // a number may come from anywhere
+            if (tensor.dim() > 0 && !may_be_elsewhere) {  // a number may come from anywhere
                 if (device_) refuse(tensor.device(), argument);
                 stranger_ = tensor.device();
             }
             strangers_.push_back(tensor.unsafeGetTensorImpl());
             return tensor;
         }
-        if (any_device && !device_) device_ = tensor.device();
-        if (!any_device) see(tensor.device(), argument);
+        see(tensor.device(), argument);
         TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == c10::kStrided && tensor.has_storage() && !tensor.is_quantized(),
                                     op_.operator_name(), ": the npu device has dense tensors only");
         const DispatchKeySet keys = with_backend(tensor.key_set(), c10::BackendComponent::PrivateUse1Bit,
@@ -157,7 +156,7 @@ class Call {
     }
 
     c10::IValue lend_list(const c10::IValue& value, size_t argument) {
-        const bool any = takes_any_device(op_.operator_name()) || takes_any_indices(op_.operator_name());
+        const bool any = mixes_devices_ || takes_indices(op_.operator_name().name);
         if (value.isTensorList()) {
             c10::List<at::Tensor> lent;
             for (const at::Tensor& tensor : value.toTensorVector()) lent.push_back(lend(tensor, argument, any));
@@ -208,6 +207,7 @@ class Call {
     }
 
     const c10::OperatorHandle& op_;
+    const bool mixes_devices_;
     std::optional<c10::Device> target_, device_, stranger_;
     ska::flat_hash_map<const StorageImpl*, size_t> places_;
     std::vector<Lent<StoragePtr>> storages_;

@@ -53,5 +53,5 @@ _load()
 from . import npu  # noqa: E402
 
 torch._register_device_module("npu", npu)
-torch.utils.generate_methods_for_privateuse1_backend()
+torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
 _compile_eagerly()

@@ -27,8 +27,8 @@ _get_option.restype, _get_option.argtypes = ctypes.c_char_p, [ctypes.c_char_p]
 
 
 def _as_on_the_device() -> Any:
-    """The options of the C interface hold as they are for a program: gradus.torch would lift limits nobody spoke of."""
-    return gradus.options(**{name: _get_option(name.encode()).decode() for name in ("limits", "memory")})
+    """The limits hold as they do for a program in C; gradus.torch lifts them where nobody has spoken of them."""
+    return gradus.options(limits=_get_option(b"limits").decode())
 
 
 def _operator(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
