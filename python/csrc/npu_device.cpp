@@ -1,5 +1,6 @@
 // Devices, streams and events as PyTorch asks for them, on the runtime's own.
 #include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <array>
@@ -225,6 +226,8 @@ DeviceIndex current_device() {
 void set_current_device(DeviceIndex device) {
     if (current == device) return;
     check(aclrtSetCurrentContext(context_of(device)), "aclrtSetCurrentContext");
+    // As with CPU tensors, backward runs on the thread that calls it: with its number of threads, and at once.
+    if (current < 0) c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
     current = device;
 }
 
