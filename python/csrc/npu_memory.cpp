@@ -18,6 +18,8 @@ namespace {
 constexpr size_t kPad = 32;  // aclrtMalloc adds them: a block asks for so much less, and its footprint is round
 constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20, kHugeAbove = size_t{1} << 20;
 
+constexpr int64_t kMostIdle = int64_t{256} << 20;
+
 struct Block {
     size_t footprint = 0;
     size_t requested = 0;  // 0: nobody's, kept
@@ -82,6 +84,9 @@ void* take(Pool& pool, size_t footprint, c10::DeviceIndex device) {
         it->second.pop_back();
         return data;
     }
+    // sizes that come once and never again must not fill the machine
+    const auto reserved = sum(pool.stats.reserved_bytes).current, used = sum(pool.stats.allocated_bytes).current;
+    if (reserved - used > used / 2 + kMostIdle) give_back_kept(pool);
     void* data = nullptr;
     const auto request = [&] { return aclrtMalloc(&data, footprint - kPad, ACL_MEM_MALLOC_HUGE_FIRST); };
     aclError code = request();
