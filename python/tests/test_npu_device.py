@@ -111,6 +111,9 @@ def test_in_place_operators_change_the_tensor_they_are_called_on():
         tensor.unsqueeze_(0)
     assert_same_bits(y, x)
     assert y.shape == (1, 4, 3) and y.stride() == x.stride() and y.data_ptr() == address
+    square = torch.arange(4.0, device="npu").view(2, 2)
+    square.t_()  # changes nothing but strides
+    assert square.tolist() == [[0, 2], [1, 3]]
     version = y._version
     y.zero_()
     assert y._version == version + 1
@@ -138,7 +141,7 @@ def test_resize_and_set():
     x = torch.arange(6.0).npu()
     view = x[2:]
     x.resize_(1000)
-    assert x[:6].tolist() == [0, 1, 2, 3, 4, 5] and location(x) == (1, 0)
+    assert x[:6].tolist() == [0, 1, 2, 3, 4, 5] and location(x) == (1, 0) and x.untyped_storage().nbytes() == 4000
     x[3] = 50
     assert view[1] == 50  # one storage still
     y = torch.empty(0, device="npu").set_(x)
@@ -248,6 +251,18 @@ def test_results_of_all_kinds_are_in_device_memory():
                    torch.nn.functional.conv2d(x[None, None], x[None, None, :3, :3]), x.max(0), torch.histc(x)):
         for tensor in npu_device.tensors(result):
             assert location(tensor) == (1, 0)
+
+
+def test_nothing_passes_through_memory_of_the_cpu():
+    x = torch.randn(64, 64, device="npu")
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        (x @ x).relu_().sum(0).sort()
+        torch.add(x, x, out=torch.empty(0, device="npu"))
+        x.t().contiguous().view(-1).half()
+    assert sum(abs(event.cpu_memory_usage) for event in profile.events()) == 0
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        x.cpu()  # which does, and is seen
+    assert sum(abs(event.cpu_memory_usage) for event in profile.events()) >= 64 * 64 * 4
 
 
 def test_pinned_memory():
