@@ -93,7 +93,8 @@ def main():
                 break
     ended.record()
     torch.npu.synchronize()
-    print(f"{began.elapsed_time(ended):.0f} ms, {torch.npu.max_memory_allocated() / 2**20:.1f} MiB, device {loss.device}")
+    peak = torch.npu.max_memory_allocated() / 2**20
+    print(f"{began.elapsed_time(ended):.0f} ms, {peak:.1f} MiB, device {loss.device}")
     if args.save:
         torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, args.save)
 

@@ -1,5 +1,5 @@
-// The device `npu`: PyTorch's PrivateUse1 over the library's device memory. Everything runs on the calling thread and is
-// done when the call returns: an operator of PyTorch is the CPU's own kernel on the same bytes.
+// The device `npu`: PyTorch's PrivateUse1 over the library's device memory. Everything runs on the calling thread and
+// is done when the call returns: an operator of PyTorch is the CPU's own kernel on the same bytes.
 #pragma once
 
 #include <c10/core/Allocator.h>

@@ -16,7 +16,8 @@ constexpr auto kCpuBit = c10::BackendComponent::CPUBit, kNpuBit = c10::BackendCo
 StoragePtr owned(const c10::Storage& storage) { return StoragePtr::reclaim_copy(storage.unsafeGetStorageImpl()); }
 
 // A tensor that looks like another, over another storage of another device.
-at::Tensor tensor_over(const at::Tensor& like, StoragePtr storage, c10::BackendComponent from, c10::BackendComponent to) {
+at::Tensor tensor_over(const at::Tensor& like, StoragePtr storage, c10::BackendComponent from,
+                       c10::BackendComponent to) {
     const DispatchKeySet keys = like.key_set().remove_backend(from) | DispatchKeySet(to);
     at::Tensor tensor = at::detail::make_tensor<TensorImpl>(c10::Storage(std::move(storage)), keys, like.dtype());
     TensorImpl* const impl = tensor.unsafeGetTensorImpl();
@@ -129,8 +130,8 @@ void Call::see(c10::Device device, size_t argument) {
 }
 
 void Call::refuse(c10::Device other, size_t argument) const {
-    TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", *device_, " and ",
-                other, "! (when checking argument ", op_.schema().arguments()[argument].name(), " in method ",
+    TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", *device_,
+                " and ", other, "! (when checking argument ", op_.schema().arguments()[argument].name(), " in method ",
                 op_.operator_name(), ")");
 }
 

@@ -1,5 +1,5 @@
-// One call of an operator on the CPU's kernel: the arguments are lent as CPU tensors over the same bytes, and what comes
-// back is a tensor of the device again. Nothing is copied.
+// One call of an operator on the CPU's kernel: the arguments are lent as CPU tensors over the same bytes, and what
+// comes back is a tensor of the device again. Nothing is copied.
 //
 //   npu tensor ── npu storage ─┐                      kernel's result ── storage made inside: relabelled, ours
 //                              ├─ the same bytes                      ├─ a lent storage:     a view, its npu storage
@@ -55,7 +55,7 @@ class Call {
     std::vector<const c10::TensorImpl*> strangers_;  // tensors of other devices among the arguments
 };
 
-// The other way round: a tensor of the device over the bytes of a CPU tensor that stays one, and keeps its storage alive.
+// The other way round: a tensor of the device over the bytes of a CPU tensor that stays one, whose storage it keeps.
 at::Tensor device_tensor_over(const at::Tensor& cpu, c10::Device device);
 // And a CPU tensor over the bytes of the device's.
 at::Tensor cpu_tensor_over(const at::Tensor& npu);

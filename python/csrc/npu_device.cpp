@@ -30,8 +30,8 @@ thread_local DeviceIndex current = -1;
 thread_local std::array<c10::StreamId, kMostDevices> current_stream = {};
 
 DeviceIndex valid(DeviceIndex device) {
-    TORCH_CHECK(device >= 0 && device < device_count(), "npu:", static_cast<int>(device), ": no such device, there are ",
-                static_cast<int>(device_count()));
+    TORCH_CHECK(device >= 0 && device < device_count(), "npu:", static_cast<int>(device),
+                ": no such device, there are ", static_cast<int>(device_count()));
     return device;
 }
 
@@ -117,7 +117,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
         });
     }
     void synchronizeStream(const Stream& stream) const override {
-        on_device(stream.device_index(), [&] { check(aclrtSynchronizeStream(handle_of(stream)), "aclrtSynchronizeStream"); });
+        on_device(stream.device_index(),
+                  [&] { check(aclrtSynchronizeStream(handle_of(stream)), "aclrtSynchronizeStream"); });
     }
     void synchronizeDevice(const DeviceIndex device) const override {
         on_device(resolved({kNpu, device}).index(), [] { check(aclrtSynchronizeDevice(), "aclrtSynchronizeDevice"); });
@@ -131,7 +132,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     }
     void block(void* event, const Stream& stream) const override {
         if (event == nullptr) return;
-        on_device(stream.device_index(), [&] { check(aclrtStreamWaitEvent(handle_of(stream), event), "aclrtStreamWaitEvent"); });
+        on_device(stream.device_index(),
+                  [&] { check(aclrtStreamWaitEvent(handle_of(stream), event), "aclrtStreamWaitEvent"); });
     }
     bool queryEvent(void* event) const override {
         if (event == nullptr) return true;
@@ -233,8 +235,6 @@ void set_current_device(DeviceIndex device) {
 
 bool device_in_use(DeviceIndex device) { return state_of(device).context.load() != nullptr; }
 
-Device resolved(Device device) {
-    return {kNpu, device.has_index() ? valid(device.index()) : current_device()};
-}
+Device resolved(Device device) { return {kNpu, device.has_index() ? valid(device.index()) : current_device()}; }
 
 }  // namespace gradus::npu

@@ -33,8 +33,8 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
     library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
 }
 
-// Operators that PyTorch composes of others would be taken apart before they came to the fallback, and not always as on the
-// CPU: they are lent as a whole too.
+// Operators that PyTorch composes of others would be taken apart before they came to the fallback, and not always as
+// on the CPU: they are lent as a whole too.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
     c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
     for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {

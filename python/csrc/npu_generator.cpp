@@ -19,7 +19,9 @@ class NpuGenerator final : public c10::GeneratorImpl {
     uint64_t current_seed() const override { return cpu_.current_seed(); }
     uint64_t seed() override { return cpu_.seed(); }
     void set_state(const c10::TensorImpl& state) override { cpu_.unsafeGetGeneratorImpl()->set_state(state); }
-    c10::intrusive_ptr<c10::TensorImpl> get_state() const override { return cpu_.unsafeGetGeneratorImpl()->get_state(); }
+    c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+        return cpu_.unsafeGetGeneratorImpl()->get_state();
+    }
     const at::Generator& cpu() const { return cpu_; }
 
   private:

@@ -51,9 +51,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) { library.impl("dropout", &dropout); }
 
 // As on every device: a sigmoid that was rounded to 16 bits leaves no gradient near 0 and 1.
-at::Tensor refuse_binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, int64_t) {
-    TORCH_CHECK(false, "binary_cross_entropy is unsafe under autocast: use binary_cross_entropy_with_logits on what went "
-                       "into the sigmoid, or leave autocast for it");
+at::Tensor refuse_binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
+                                       int64_t) {
+    TORCH_CHECK(false,
+                "binary_cross_entropy is unsafe under autocast: use binary_cross_entropy_with_logits on what "
+                "went into the sigmoid, or leave autocast for it");
 }
 
 // PyTorch's own lists for devices.

@@ -1,5 +1,5 @@
-// Recurrent layers. PyTorch takes them apart by rules of its own for every device, and only then records their gradients; so
-// the whole layer is run, and recorded, on CPU tensors over the same bytes. The gradient asks that record.
+// Recurrent layers. PyTorch takes them apart by rules of its own for every device, and only then records their
+// gradients; so the whole layer is run, and recorded, on CPU tensors over the same bytes; the gradient asks the record.
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
@@ -71,9 +71,9 @@ void run_recorded(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     }
 }
 
-constexpr const char* kRecurrent[] = {"lstm.input",     "lstm.data",       "gru.input",      "gru.data",
-                                      "rnn_tanh.input", "rnn_tanh.data",   "rnn_relu.input", "rnn_relu.data",
-                                      "lstm_cell",      "gru_cell",        "rnn_tanh_cell",  "rnn_relu_cell"};
+constexpr const char* kRecurrent[] = {"lstm.input",     "lstm.data",     "gru.input",      "gru.data",
+                                      "rnn_tanh.input", "rnn_tanh.data", "rnn_relu.input", "rnn_relu.data",
+                                      "lstm_cell",      "gru_cell",      "rnn_tanh_cell",  "rnn_relu_cell"};
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
     for (const char* name : kRecurrent) library.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());

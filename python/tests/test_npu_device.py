@@ -78,9 +78,14 @@ def test_copies_between_devices():
 
 def test_views_share_their_memory():
     x = torch.arange(24.0).view(2, 3, 4).npu()
-    views = [x.view(6, 4), x.transpose(0, 2), x[1], x[:, 1:, ::2], x.permute(2, 0, 1), x.unsqueeze(0), x.detach(), x.flatten(),
-             x.expand(2, 2, 3, 4), x.unbind(0)[1], x.split(2, 1)[0], x.chunk(2)[1], x.diagonal(), x.as_strided((3,), (2,), 1),
-             x.narrow(2, 1, 2), x.mT, x.data, x.unfold(2, 2, 1), x.view(torch.int32), x.squeeze(), x[..., 0]]
+
+    def views_of(x):
+        return [x.view(6, 4), x.transpose(0, 2), x[1], x[:, 1:, ::2], x.permute(2, 0, 1), x.unsqueeze(0), x.detach(),
+                x.flatten(), x.expand(2, 2, 3, 4), x.unbind(0)[1], x.split(2, 1)[0], x.chunk(2)[1], x.diagonal(), x.mT,
+                x.as_strided((3,), (2,), 1), x.narrow(2, 1, 2), x.data, x.unfold(2, 2, 1), x.view(torch.int32),
+                x.squeeze(), x[..., 0]]
+
+    views = views_of(x)
     begin, bytes_ = x.data_ptr(), x.numel() * 4
     for view in views:
         assert begin <= view.data_ptr() < begin + bytes_
@@ -91,11 +96,7 @@ def test_views_share_their_memory():
     assert views[0][0, 0] == 100 and x[0, 0, 0] == 100 and views[2][0, 0] == 24
     cpu = torch.arange(24.0).view(2, 3, 4)
     cpu.mul_(2)[0, 0, 0] = 100
-    assert_same_bits(views, [cpu.view(6, 4), cpu.transpose(0, 2), cpu[1], cpu[:, 1:, ::2], cpu.permute(2, 0, 1),
-                             cpu.unsqueeze(0), cpu.detach(), cpu.flatten(), cpu.expand(2, 2, 3, 4), cpu.unbind(0)[1],
-                             cpu.split(2, 1)[0], cpu.chunk(2)[1], cpu.diagonal(), cpu.as_strided((3,), (2,), 1),
-                             cpu.narrow(2, 1, 2), cpu.mT, cpu.data, cpu.unfold(2, 2, 1), cpu.view(torch.int32),
-                             cpu.squeeze(), cpu[..., 0]])
+    assert_same_bits(views, views_of(cpu))
 
 
 def test_in_place_operators_change_the_tensor_they_are_called_on():
@@ -167,9 +168,9 @@ def test_indexing():
     cpu = torch.arange(60.0).view(5, 3, 4)
     npu = cpu.npu()
     rows, mask = torch.tensor([4, 0, -1]), cpu > 20
-    for where in (1, slice(1, 4, 2), (Ellipsis, 2), (rows, 1), (slice(None), torch.tensor([True, False, True])), mask, (None, 0)):
-        on_npu = tuple(w.npu() if isinstance(w, torch.Tensor) else w for w in where) if isinstance(where, tuple) else where
-        on_npu = where.npu() if isinstance(where, torch.Tensor) else on_npu
+    columns = torch.tensor([True, False, True])
+    for where in (1, slice(1, 4, 2), (Ellipsis, 2), (rows, 1), (slice(None), columns), mask, (None, 0)):
+        on_npu = npu_device.moved(where)
         assert_same_bits(npu[on_npu], cpu[where])
         assert_same_bits(npu[where], cpu[where])  # indices of the CPU serve too, as on every device
         one, other = cpu.clone(), npu.clone()
@@ -187,10 +188,11 @@ def test_indexing():
 def test_devices_do_not_mix():
     npu, cpu = torch.ones(2, 3, device="npu"), torch.ones(2, 3)
     for call in (lambda: npu + cpu, lambda: cpu + npu, lambda: npu @ cpu.T, lambda: torch.cat([npu, cpu]),
-                 lambda: npu.add_(cpu), lambda: torch.where(npu > 0, npu, cpu), lambda: torch.add(npu, npu, out=cpu),
+                 lambda: npu.add_(cpu), lambda: torch.where(npu > 0, npu, cpu),
+                 lambda: torch.add(npu, npu, out=cpu),
                  lambda: torch.nn.functional.linear(cpu, npu), lambda: torch._foreach_add([npu], [cpu])):
         with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device, but found at least two "
-                                               r"devices, npu:0 and cpu! \(when checking argument \w+ in method aten::"):
+                           r"devices, npu:0 and cpu! \(when checking argument \w+ in method aten::"):
             call()
     with pytest.raises(RuntimeError, match="npu:0 and npu:1"):
         npu + npu.to("npu:1")
@@ -240,15 +242,17 @@ def test_memory_is_counted():
 
 def test_memory_of_the_cpu_stays_the_cpus():
     torch.ones(4, device="npu").sort()
-    for tensor in (torch.ones(100), torch.ones(100).npu().cpu(), torch.ones(100, device="npu").to("cpu", torch.float64)):
+    npu = torch.ones(100, device="npu")
+    for tensor in (torch.ones(100), npu.cpu(), npu.to("cpu", torch.float64)):
         assert location(tensor)[0] == 2 and tensor.device.type == "cpu"
 
 
 def test_results_of_all_kinds_are_in_device_memory():
     x = torch.randn(6, 6, device="npu")
-    for result in (x + 1, x @ x, x.sort(), x.topk(2), x.svd(), torch.linalg.qr(x), x.nonzero(), x.unique(), x.float(), x.half(),
-                   x.cumsum(0), torch.fft.rfft(x), x.std(0), torch.stack([x, x]), x.repeat(2, 1), x.contiguous(), x.clone(),
-                   torch.nn.functional.conv2d(x[None, None], x[None, None, :3, :3]), x.max(0), torch.histc(x)):
+    for result in (x + 1, x @ x, x.sort(), x.topk(2), x.svd(), torch.linalg.qr(x), x.nonzero(), x.unique(), x.float(),
+                   x.half(), x.cumsum(0), torch.fft.rfft(x), x.std(0), torch.stack([x, x]), x.repeat(2, 1),
+                   x.contiguous(), x.clone(), x.max(0), torch.histc(x),
+                   torch.nn.functional.conv2d(x[None, None], x[None, None, :3, :3])):
         for tensor in npu_device.tensors(result):
             assert location(tensor) == (1, 0)
 
@@ -276,10 +280,12 @@ def test_pinned_memory():
 
 
 def test_random_numbers_are_the_cpus():
-    draw = lambda d: [torch.randn(7, device=d), torch.empty(9, device=d).uniform_(), torch.randperm(11, device=d),  # noqa: E731
-                      torch.bernoulli(torch.full((20,), 0.3, device=d)), torch.multinomial(torch.ones(5, device=d), 3),
-                      torch.nn.functional.dropout(torch.ones(50, device=d), 0.4), torch.empty(4, device=d).exponential_(),
-                      torch.normal(torch.zeros(3, device=d), 2.0), torch.randint_like(torch.ones(4, device=d), 100)]
+    def draw(d):
+        return [torch.randn(7, device=d), torch.empty(9, device=d).uniform_(), torch.randperm(11, device=d),
+                torch.bernoulli(torch.full((20,), 0.3, device=d)), torch.multinomial(torch.ones(5, device=d), 3),
+                torch.nn.functional.dropout(torch.ones(50, device=d), 0.4), torch.empty(4, device=d).exponential_(),
+                torch.normal(torch.zeros(3, device=d), 2.0), torch.randint_like(torch.ones(4, device=d), 100)]
+
     for seed in (torch.manual_seed, torch.npu.manual_seed, torch.npu.manual_seed_all):
         torch.manual_seed(5)
         want = draw("cpu")

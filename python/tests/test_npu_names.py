@@ -52,7 +52,7 @@ def test_schema(schema):
 
 def test_there_are_nine_and_no_others():
     assert sorted(set(torch_npu.__all__) - {"npu"}) == sorted(s.partition("(")[0] for s in SCHEMAS)
-    with pytest.raises(AttributeError, match="gradus.torch_npu, which has no 'npu_fusion_attention'; it has npu, npu_swiglu"):
+    with pytest.raises(AttributeError, match="gradus.torch_npu, which has no 'npu_fusion_attention'; it has npu, npu_"):
         torch_npu.npu_fusion_attention
 
 
@@ -137,13 +137,14 @@ def test_nsa_select_attention(dtype, ends):
     out.backward(grad.npu())
 
     r = f64(q, k, v)
-    weights = exact.nsa_weights(indices, ROWS, KEYS, SIZE, True, *(ends or ([], [])))
+    weights = exact.nsa_weights(indices, ROWS, KEYS, SIZE, True, *(ends if ends and ends[0] else ([ROWS], [KEYS])))
     want = exact.nsa(*r, weights, scale)
     want.backward(grad.double())
     rq, rk, rv, g = r[0].detach(), *(exact._heads(t.detach(), q) for t in r[1:]), grad.double()
     p = exact.nsa_probabilities(rq, r[1].detach(), weights, scale)
     n = SIZE * COUNT
-    e = 2 * (c(DEPTH) + 2.0**-23) * scale * torch.einsum("thd,jhd->thj", rq.abs(), rk.abs()).amax(-1, keepdim=True) + c(n)
+    largest = torch.einsum("thd,jhd->thj", rq.abs(), rk.abs()).amax(-1, keepdim=True)
+    e = 2 * (c(DEPTH) + 2.0**-23) * scale * largest + c(n)
     rounded = EPS[dtype]
     near(out, want, torch.einsum("thj,jhd->thd", (e + rounded + c(n)) * p, rv.abs()))
     products, dp = torch.einsum("thd,jhd->thj", g.abs(), rv.abs()), torch.einsum("thd,jhd->thj", g, rv)
@@ -164,20 +165,20 @@ def test_nsa_select_attention_without_a_mask_sees_all_and_says_what_its_gradient
     with pytest.warns(UserWarning, match="without atten_mask: the forward sees all selected keys"):
         out, *_ = torch_npu.npu_nsa_select_attention(q, k, v, indices.npu(), 0.1, 4, SIZE, COUNT)
     r = f64(q, k, v)
-    weights = exact.nsa_weights(indices, ROWS, KEYS, SIZE, False)
+    weights = exact.nsa_weights(indices, ROWS, KEYS, SIZE, False, [ROWS], [KEYS])
     p = exact.nsa_probabilities(r[0], r[1], weights, 0.1).detach()
     terms = torch.einsum("thj,jhd->thd", p, exact._heads(r[2].detach(), q).abs())
     near(out, exact.nsa(*r, weights, 0.1), (EPS[torch.float16] + 40 * c(DEPTH)) * terms)
 
 
 def shards(x, weight, target, ranks):
-    """The loss over vocabulary shards, as the pipeline of the documents has it; returns also what the backward wants."""
+    """The loss over vocabulary shards, as the pipeline of the documents has it, and what the backward wants."""
     size = weight.shape[0] // ranks
-    parts = [torch_npu.npu_fused_linear_online_max_sum(x, weight[r * size:(r + 1) * size], target, r * size, (r + 1) * size,
-                                                       True) for r in range(ranks)]
+    bounds = [(r * size, (r + 1) * size) for r in range(ranks)]
+    parts = [torch_npu.npu_fused_linear_online_max_sum(x, weight[a:b], target, a, b, True) for a, b in bounds]
     largest = torch.stack([p[0] for p in parts]).amax(0)
     total = sum(p[1] * torch.exp(p[0] - largest) for p in parts)
-    owned = [(target >= r * size) & (target < (r + 1) * size) for r in range(ranks)]
+    owned = [(target >= a) & (target < b) for a, b in bounds]
     predicted = sum(torch.where(own, p[2] + p[0] - largest, 0) for own, p in zip(owned, parts))
     return parts, largest, total, predicted, size
 
@@ -212,13 +213,13 @@ def test_fused_linear_cross_entropy(dtype, ranks, integers, given_softmax):
             grad.npu(), x, weight[here], part[3], part[4], **kinds)
         # softmax from logits that were rounded to 16 bits is off by their half unit; g is rounded to 16 bits once
         logit_rounding = EPS[dtype] * logits.detach().abs().amax(-1) if given_softmax else torch.zeros(rows)
-        g_off = ((relative + 2 * m + 2 * logit_rounding)[:, None] * p + EPS[dtype] * (p + hot) + 2.0**-24) * grad.double().abs()[:, None]
-        near(dw, rw.grad[here], (g_off.T @ rx.detach().abs())[here]
-             + c(rows) * (((p + hot) * grad.double().abs()[:, None]).T @ rx.detach().abs())[here])
+        g_off = (relative + 2 * m + 2 * logit_rounding)[:, None] * p + EPS[dtype] * (p + hot) + 2.0**-24
+        g_off, terms = g_off * grad.double().abs()[:, None], (p + hot) * grad.double().abs()[:, None]
+        near(dw, rw.grad[here], ((g_off + c(rows) * terms).T @ rx.detach().abs())[here])
         dx = dx + dx_part.cpu().double()
-    dx_off = g_off @ rw.detach().abs() + c(words) * (((p + hot) * grad.double().abs()[:, None]) @ rw.detach().abs())
-    each = ranks * EPS[dtype] * ((p + hot) * grad.double().abs()[:, None]) @ rw.detach().abs()  # every shard rounds its own
-    assert ((dx - rx.grad).abs() <= dx_off + each).all()
+    # every shard rounds its own part
+    bound = (g_off + (c(words) + ranks * EPS[dtype]) * terms) @ rw.detach().abs()
+    assert ((dx - rx.grad).abs() <= bound).all()
 
 
 def test_known_answers():
@@ -247,9 +248,11 @@ def test_limits_hold():
         torch_npu.npu_swiglu(torch.ones(0, 4).npu())
     assert torch.ops.gradus.swi_glu(torch.ones(0, 4), -1).shape == (0, 2)  # and for the CPU they were never on
     x, w = torch.ones(4, 8, dtype=torch.bfloat16).npu(), torch.ones(64, 8, dtype=torch.bfloat16).npu()
-    largest, total, _, mask, masked, _ = torch_npu.npu_fused_linear_online_max_sum(x, w, torch.zeros(4, dtype=torch.int64).npu(), 0, 64)
+    target = torch.zeros(4, dtype=torch.int64).npu()
+    largest, total, _, mask, masked, _ = torch_npu.npu_fused_linear_online_max_sum(x, w, target, 0, 64)
     with pytest.raises(RuntimeError, match="128"):
-        torch_npu.npu_fused_linear_cross_entropy_loss_with_max_sum_backward(torch.ones(4).npu(), x, w, mask, masked, 0.0, largest, total)
+        torch_npu.npu_fused_linear_cross_entropy_loss_with_max_sum_backward(
+            torch.ones(4).npu(), x, w, mask, masked, 0.0, largest, total)
 
 
 def test_refusals():

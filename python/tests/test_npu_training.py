@@ -107,7 +107,8 @@ def test_recurrent_layers_have_no_second_derivative():
         torch.autograd.grad(module(x)[0].sum(), x, create_graph=True)
 
 
-@pytest.mark.parametrize("loss", ["cross_entropy", "nll_loss", "mse_loss", "bce", "kl_div", "smooth_l1_loss", "ctc_loss"])
+@pytest.mark.parametrize("loss", ["cross_entropy", "nll_loss", "mse_loss", "bce", "kl_div", "smooth_l1_loss",
+                                  "ctc_loss"])
 def test_losses(loss):
     def run(device):
         x = torch.randn(6, 10).to(device).requires_grad_()
@@ -300,7 +301,8 @@ def test_compile_of_other_devices_is_left_alone():
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         seen = []
-        with mock.patch("torch._inductor.compile_fx.compile_fx", lambda graph, *_, **__: seen.append(1) or graph.forward):
+        inductor = lambda graph, *_, **__: seen.append(1) or graph.forward  # noqa: E731
+        with mock.patch("torch._inductor.compile_fx.compile_fx", inductor):
             torch.compile(lambda x: x + 1)(torch.ones(3))
     assert seen == [1]
 
@@ -310,7 +312,8 @@ def test_gradients_of_functions():
     (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), x)
     assert torch.allclose(second, 6 * x.detach())
-    assert torch.autograd.gradcheck(lambda t: (t.sigmoid() @ t.T).sum(0), torch.randn(3, 4, dtype=torch.float64).npu().requires_grad_())
+    x64 = torch.randn(3, 4, dtype=torch.float64).npu().requires_grad_()
+    assert torch.autograd.gradcheck(lambda t: (t.sigmoid() @ t.T).sum(0), x64)
     hooked = []
     x.register_hook(lambda g: hooked.append(g.device.type))
     x.sum().backward()

@@ -1,4 +1,4 @@
-"""python -m gradus.torch_npu script.py [arguments], or -m module [arguments]: a script for Ascend, as if there were one."""
+"""python -m gradus.torch_npu script.py [arguments], or -m module [arguments]: a script for Ascend, on this CPU."""
 
 import runpy
 import sys

@@ -14,7 +14,7 @@ def _load() -> None:
     """The extension is written against one PyTorch's C++: in another one it would crash, so the file is asked first."""
     path = Path(__file__).with_name("_npu.so")
     if not path.exists():
-        raise ImportError("gradus.torch_npu: this installation of gradus was built without PyTorch and has no device npu")
+        raise ImportError("gradus.torch_npu: this gradus was built without PyTorch and has no device npu")
     found = re.search(rb"gradus\.torch_npu built for torch ([0-9]+\.[0-9]+)\.([0-9]+);", path.read_bytes())
     built_for = found[1].decode() if found else "unknown"
     running = ".".join(torch.__version__.split(".")[:2])
@@ -22,14 +22,14 @@ def _load() -> None:
         raise ImportError(f"gradus.torch_npu: built for torch {built_for}, this is torch {torch.__version__}; install "
                           f"torch {built_for}, or build gradus with this one (./build.sh wheel)")
     if torch._C._get_privateuse1_backend_name() not in ("privateuseone", "npu"):
-        raise ImportError("gradus.torch_npu: another device, "
-                          f"{torch._C._get_privateuse1_backend_name()!r}, has taken PyTorch's place for foreign devices")
+        other = torch._C._get_privateuse1_backend_name()
+        raise ImportError(f"gradus.torch_npu: another device, {other!r}, has taken PyTorch's place for foreign devices")
     torch.utils.rename_privateuse1_backend("npu")
     torch.ops.load_library(path)
 
 
 def _compile_eagerly() -> None:
-    """torch.compile has no code generator for the device: a graph that touches it runs as it was traced, with a word."""
+    """torch.compile makes no code for the device: a graph that touches it runs as it was traced, with a word."""
     wrapper = torch._TorchCompileInductorWrapper
     with_inductor = wrapper.__call__
 

@@ -51,7 +51,7 @@ def _operator(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _gradient(name: str, save: Callable[..., None], backward: Callable[..., tuple[Tensor, ...]]) -> None:
-    """save(ctx, result, *args, **kwargs) at the forward; backward(ctx, grad) gives the gradients of the first arguments.
+    """save(ctx, result, *args, **kwargs) at the forward; backward(ctx, grad): gradients of the first arguments.
 
     torch.library.register_autograd would do, but for tensors that are keywords, such as atten_mask.
     """
@@ -119,8 +119,8 @@ def npu_scaled_masked_softmax(x: Tensor, mask: Tensor, scale: float = 1, fixed_t
     return _ops.scaled_masked_softmax(x, _mask_for(x, mask, fixed_triu_mask), float(scale))
 
 
-@_operator("npu_scaled_masked_softmax_backward(Tensor y_grad, Tensor y, Tensor mask, Scalar scale, bool fixed_triu_mask)"
-           " -> Tensor")
+@_operator("npu_scaled_masked_softmax_backward(Tensor y_grad, Tensor y, Tensor mask, Scalar scale, "
+           "bool fixed_triu_mask) -> Tensor")
 def npu_scaled_masked_softmax_backward(y_grad: Tensor, y: Tensor, mask: Tensor, scale: float,
                                        fixed_triu_mask: bool) -> Tensor:
     return _ops.scaled_masked_softmax_backward(y_grad, y, _mask_for(y, mask, fixed_triu_mask), float(scale))
@@ -139,8 +139,8 @@ def _softmax_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
 _gradient("npu_scaled_masked_softmax", _save_softmax, _softmax_backward)
 
 
-# NsaSelectedAttention: sparse mode 2. Lengths that are missing may come as empty lists. As on the device, the forward is
-# causal if there is a mask (whatever it holds), and the gradient always.
+# NsaSelectedAttention: sparse mode 2. Lengths that are missing may come as empty lists. As on the device, the forward
+# is causal if there is a mask (whatever it holds), and the gradient always.
 
 
 def _check_heads(query: Tensor, head_num: int) -> None:
@@ -182,8 +182,8 @@ def _save_attention(ctx: Any, result: tuple[Tensor, Tensor, Tensor], query: Tens
     ctx.attributes, ctx.lengths = attributes, lengths
     ctx.mark_non_differentiable(*result[1:])
     if atten_mask is None and any(x.requires_grad for x in (query, key, value)):
-        warnings.warn("npu_nsa_select_attention without atten_mask: the forward sees all selected keys, the gradient only "
-                      "those before the query, on the device too; pass a mask", stacklevel=2)
+        warnings.warn("npu_nsa_select_attention without atten_mask: the forward sees all selected keys, the gradient "
+                      "only those before the query, on the device too; pass a mask", stacklevel=2)
 
 
 def _attention_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
@@ -203,15 +203,16 @@ def npu_fused_linear_online_max_sum(input: Tensor, weight: Tensor, target: Tenso
     return _ops.fused_linear_online_max_sum(input, weight, target, vocab_start_index, vocab_end_index, return_logits)
 
 
-@_operator("npu_fused_cross_entropy_loss_with_max_sum(Tensor logits_max, Tensor sum_exp_logits, Tensor predicted_logits, "
-           "*, float? label_smoothing=0.0, Tensor? input=None, Tensor? weight=None, Tensor? vocab_parallel_logits=None)"
-           " -> (Tensor, Tensor)")
+@_operator("npu_fused_cross_entropy_loss_with_max_sum(Tensor logits_max, Tensor sum_exp_logits, "
+           "Tensor predicted_logits, *, float? label_smoothing=0.0, Tensor? input=None, Tensor? weight=None, "
+           "Tensor? vocab_parallel_logits=None) -> (Tensor, Tensor)")
 def npu_fused_cross_entropy_loss_with_max_sum(logits_max: Tensor, sum_exp_logits: Tensor, predicted_logits: Tensor, *,
                                               label_smoothing: float | None = 0.0, input: Tensor | None = None,
                                               weight: Tensor | None = None,
                                               vocab_parallel_logits: Tensor | None = None) -> tuple[Tensor, Tensor]:
     _no_smoothing(label_smoothing)
-    return _ops.fused_cross_entropy_loss_with_max_sum(logits_max, sum_exp_logits, predicted_logits, vocab_parallel_logits)
+    return _ops.fused_cross_entropy_loss_with_max_sum(logits_max, sum_exp_logits, predicted_logits,
+                                                      vocab_parallel_logits)
 
 
 @_operator("npu_fused_linear_cross_entropy_loss_with_max_sum_backward(Tensor grad, Tensor input, Tensor weight, "

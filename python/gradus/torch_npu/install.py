@@ -10,8 +10,8 @@ _path = str(Path(__file__).with_name("path"))  # holds nothing but torch_npu.py
 def _refuse_beside_the_real_one() -> None:
     spec = importlib.util.find_spec("torch_npu")
     if spec is not None and not str(spec.origin).startswith(_path):
-        raise ImportError(f"gradus.torch_npu: the real torch_npu is installed ({spec.origin}) and both cannot be in one "
-                          "process; run the script without gradus.torch_npu, or in an environment without torch_npu")
+        raise ImportError(f"gradus.torch_npu: the real torch_npu is installed ({spec.origin}) and both cannot be in "
+                          "one process; run the script without gradus.torch_npu, or where there is no torch_npu")
 
 
 _refuse_beside_the_real_one()
