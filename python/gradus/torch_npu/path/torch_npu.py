@@ -1,0 +1,13 @@
+"""What a script for Ascend imports: gradus.torch_npu under torch_npu's name."""
+
+import gradus.torch_npu.install  # noqa: F401
+import torch
+from gradus.torch_npu import _names, npu
+from gradus.torch_npu._names import *  # noqa: F403
+
+__version__ = torch.__version__
+__all__ = ["npu", *_names.__all__]
+
+
+def __getattr__(name: str) -> object:
+    raise AttributeError(f"torch_npu here is gradus.torch_npu, which has no {name!r}; it has {', '.join(__all__)}")
