@@ -130,7 +130,8 @@ Tensor read_npy_file(File& file, const aclDataType* as, bool doubles) {
     const NpyHeader header = read_header(file);
     const aclDataType dtype = dtype_of_descr(header.descr);
     if (dtype == ACL_DOUBLE && as == nullptr && !doubles)
-        throw Failure(kUsage, "dtype f64; name:f32=FILE rounds it to f32, name:f64=FILE keeps it for golden and magnitude");
+        throw Failure(kUsage,
+                      "dtype f64; name:f32=FILE rounds it to f32, name:f64=FILE keeps it for golden and magnitude");
     check_extent(header.shape, dtype, file.left());
     Tensor tensor(dtype, header.shape);
     if (header.fortran_order && header.shape.size() > 1) {

@@ -77,8 +77,8 @@ ACLNN_API aclnnStatus gradusRun(const char* op, const gradusArg* args, uint64_t 
 ACLNN_API const char* gradusPath(const aclOpExecutor* executor);
 
 // A host that has threads of its own may lend them to gradusRun, instead of two teams that fight for the CPUs:
-// loop(host, count, body, data) calls body(data, i) once for every i below count, at once if it can, on any threads, and
-// returns when all are done. NULL: the library's own workers again. The child of a fork begins with those.
+// loop(host, count, body, data) calls body(data, i) once for every i below count, at once if it can, on any threads,
+// and returns when all are done. NULL: the library's own workers again. The child of a fork begins with those.
 typedef void (*gradusLoop)(void* host, int64_t count, void (*body)(void* data, int64_t i), void* data);
 ACL_FUNC_VISIBILITY aclError gradusSetLoop(gradusLoop loop, void* host);
 

@@ -49,8 +49,7 @@ class Preparation {
         GRADUS_TRY(op_.check(call));
 
         Planned planned = op_.plan(call);
-        if (planned.scratch.overflow())
-            return Status(ACLNN_ERR_RUNTIME_ERROR, "the workspace would exceed 2^63 bytes");
+        if (planned.scratch.overflow()) return Status(ACLNN_ERR_RUNTIME_ERROR, "the workspace would exceed 2^63 bytes");
         return make_executor(call, std::move(planned));
     }
 

@@ -39,6 +39,6 @@ int config_devices();       // GRADUS_DEVICES, narrowed by ASCEND_RT_VISIBLE_DEV
 
 Status set_option(const char* name, const char* value);
 Status set_thread_option(const char* name, const char* value);  // value nullptr: as the process has it
-const char* get_option(const char* name);  // nullptr: unknown
+const char* get_option(const char* name);                       // nullptr: unknown
 
 }  // namespace gradus

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 
 namespace gradus {
@@ -35,6 +36,13 @@ class Scratch {
         overflow_ |= __builtin_mul_overflow(piece.stride_, slots, &all);
         overflow_ |= __builtin_add_overflow(bytes_, all, &bytes_);
         return piece;
+    }
+
+    // As many bytes as the product of the factors, which may be too large for a number.
+    Piece<std::byte> book_bytes(std::initializer_list<int64_t> factors, int64_t slots = 1) {
+        int64_t bytes = 1;
+        for (const int64_t factor : factors) overflow_ |= __builtin_mul_overflow(bytes, factor, &bytes);
+        return book<std::byte>(bytes, slots);
     }
 
     // What to ask the caller for: all pieces, and room to round any address up.

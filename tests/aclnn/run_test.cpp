@@ -157,7 +157,8 @@ TEST(ThreadOptions, GoldenOfOneThread) {
     ASSERT_EQ(call.run(), 0);
     for (size_t i = 0; i < kHalf; ++i) {
         const double a = call.x[i], b = call.x[kHalf + i];
-        ASSERT_EQ(call.y[i], static_cast<float>(a * (a < 0 ? std::exp(a) / (1 + std::exp(a)) : 1 / (1 + std::exp(-a))) * b));
+        ASSERT_EQ(call.y[i],
+                  static_cast<float>(a * (a < 0 ? std::exp(a) / (1 + std::exp(a)) : 1 / (1 + std::exp(-a))) * b));
     }
 }
 

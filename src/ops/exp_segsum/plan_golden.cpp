@@ -59,7 +59,7 @@ Planned plan_golden(const Call& call, std::span<const int> arguments, int batch_
     plan.types = {call.config.precision, views[0]->dtype, last.dtype};
     plan.slots = call.config.num_threads;
     Planned result;
-    plan.sums = result.scratch.book<std::byte>(plan.size * number_size(call.config.precision), plan.slots);
+    plan.sums = result.scratch.book_bytes({plan.size, number_size(call.config.precision)}, plan.slots);
     result.bytes = 16 * plan.batch.count * plan.size * plan.size * dtype_size(views[0]->dtype);
     result.path = call.config.golden_path();
     result.work = std::make_unique<const Plan>(plan);

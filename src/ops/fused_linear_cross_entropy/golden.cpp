@@ -134,8 +134,8 @@ void golden_stats(const GoldenStats& stats, std::byte* const* address, int64_t f
     });
 }
 
-int64_t golden_stats_bytes(const GoldenOperands& o) {
-    return (o.hidden * (kTogether + 1) + o.words * kTogether) * number_size(o.precision);
+Piece<std::byte> book_golden_stats(const GoldenOperands& o, Scratch& scratch, int slots) {
+    return scratch.book_bytes({o.hidden + o.words, kTogether + 1, number_size(o.precision)}, slots);
 }
 
 void golden_loss(const GoldenLoss& l, std::byte* const* address, int64_t token) noexcept {
@@ -170,6 +170,8 @@ void golden_weight_grad(const GoldenGrad& grad, std::byte* const* address, int64
     });
 }
 
-int64_t golden_grad_bytes(const GoldenOperands& o) { return o.hidden * (2 * kTogether + 1) * number_size(o.precision); }
+Piece<std::byte> book_golden_grad(const GoldenOperands& o, Scratch& scratch, int slots) {
+    return scratch.book_bytes({o.hidden, 2 * kTogether + 1, number_size(o.precision)}, slots);
+}
 
 }  // namespace gradus::fused_linear_cross_entropy

@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/dtype.h"
+#include "base/scratch.h"
 #include "ops/fused_linear_cross_entropy/grid.h"
 
 namespace gradus::fused_linear_cross_entropy {
@@ -30,7 +31,7 @@ struct GoldenStats {
 // The statistics of kTogether tokens, or fewer at the end. hit: the word of each token's target, −1 for none.
 void golden_stats(const GoldenStats& stats, std::byte* const* address, int64_t first, const int64_t* hit,
                   std::byte* numbers) noexcept;
-int64_t golden_stats_bytes(const GoldenOperands& operands);
+Piece<std::byte> book_golden_stats(const GoldenOperands& operands, Scratch& scratch, int slots);
 
 // loss of a token, and softmax of its words [begin, end)
 struct GoldenLoss {
@@ -52,6 +53,6 @@ void golden_input_grad(const GoldenGrad& grad, std::byte* const* address, int64_
                        std::byte* numbers) noexcept;
 void golden_weight_grad(const GoldenGrad& grad, std::byte* const* address, int64_t first, const int64_t* hits,
                         std::byte* numbers) noexcept;
-int64_t golden_grad_bytes(const GoldenOperands& operands);
+Piece<std::byte> book_golden_grad(const GoldenOperands& operands, Scratch& scratch, int slots);
 
 }  // namespace gradus::fused_linear_cross_entropy

@@ -312,7 +312,7 @@ Planned plan_grad(const Call& call) {
         book(plan, result.scratch);
     } else if (!empty) {
         plan.precision = call.config.precision;
-        plan.golden_numbers = result.scratch.book<std::byte>(golden_grad_bytes(golden_operands(plan)), plan.slots);
+        plan.golden_numbers = book_golden_grad(golden_operands(plan), result.scratch, plan.slots);
         plan.golden_hits = result.scratch.book<int64_t>(tokens);
     }
     const auto bt = static_cast<double>(tokens), h = static_cast<double>(hidden), v = static_cast<double>(words);

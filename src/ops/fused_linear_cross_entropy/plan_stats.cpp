@@ -214,7 +214,7 @@ Planned plan_stats(const Call& call) {
     const Extent& e = plan.extent;
     if (golden) {
         plan.precision = call.config.precision;
-        plan.golden_numbers = result.scratch.book<std::byte>(golden_stats_bytes(golden_operands(plan)), plan.slots);
+        plan.golden_numbers = book_golden_stats(golden_operands(plan), result.scratch, plan.slots);
     } else {
         plan.path = &gemm::choose(input.dtype, call.config.max_isa);
         plan.rows = choose_rows(input.dtype, call.config.max_isa);

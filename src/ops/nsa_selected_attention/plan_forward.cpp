@@ -200,7 +200,7 @@ Planned plan_forward(const Call& call) {
     if (golden) {
         plan.precision = call.config.precision;
         const int64_t numbers = plan.extent.count * plan.extent.size + plan.extent.value_depth;
-        plan.golden_numbers = result.scratch.book<std::byte>(numbers * number_size(plan.precision), plan.slots);
+        plan.golden_numbers = result.scratch.book_bytes({numbers, number_size(plan.precision)}, plan.slots);
     } else {
         plan.path = &gemm::choose(query.dtype, call.config.max_isa);
         plan.rows = choose_rows(query.dtype, call.config.max_isa);

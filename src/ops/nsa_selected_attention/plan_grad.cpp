@@ -146,11 +146,11 @@ void book_golden(GradPlan& plan, Scratch& scratch) {
     const Extent& e = plan.extent;
     const int64_t number = number_size(plan.precision), scores = e.group * e.count * e.size;
     plan.golden_rows = std::clamp<int64_t>(kGoldenScores / scores, 1, std::max<int64_t>(1, e.rows));
-    plan.golden_numbers = scratch.book<std::byte>(e.depth * number, plan.slots);
+    plan.golden_numbers = scratch.book_bytes({e.depth, number}, plan.slots);
     plan.golden_seen = scratch.book<int64_t>(plan.golden_rows * e.group);
-    plan.golden_p = scratch.book<std::byte>(plan.golden_rows * scores * number);
-    plan.golden_ds = scratch.book<std::byte>(plan.golden_rows * scores * number);
-    plan.golden_sums = scratch.book<std::byte>(e.keys * (e.depth + e.value_depth) * number);
+    plan.golden_p = scratch.book_bytes({plan.golden_rows, scores, number});
+    plan.golden_ds = scratch.book_bytes({plan.golden_rows, scores, number});
+    plan.golden_sums = scratch.book_bytes({e.keys, e.depth + e.value_depth, number});
 }
 
 void book_query(GradPlan& plan, Scratch& scratch) {
