@@ -52,8 +52,12 @@ def test_schema(schema):
 
 def test_there_are_nine_and_no_others():
     assert sorted(set(torch_npu.__all__) - {"npu"}) == sorted(s.partition("(")[0] for s in SCHEMAS)
-    with pytest.raises(AttributeError, match="gradus.torch_npu, which has no 'npu_fusion_attention'; it has npu, npu_"):
-        torch_npu.npu_fusion_attention
+    with pytest.raises(AttributeError, match="gradus.torch_npu, which has no 'fusion_attention'; it has npu, npu_"):
+        torch_npu.fusion_attention
+    from torch_npu import npu_fusion_attention  # as libraries do that may never call it
+
+    with pytest.raises(NotImplementedError, match="gradus.torch_npu, which has no 'npu_fusion_attention'"):
+        npu_fusion_attention(1, head_num=2)
 
 
 def swiglu_terms(x, grad, dim):

@@ -10,4 +10,11 @@ __all__ = ["npu", *_names.__all__]
 
 
 def __getattr__(name: str) -> object:
-    raise AttributeError(f"torch_npu here is gradus.torch_npu, which has no {name!r}; it has {', '.join(__all__)}")
+    sentence = f"torch_npu here is gradus.torch_npu, which has no {name!r}; it has {', '.join(__all__)}"
+    if not name.startswith("npu_"):
+        raise AttributeError(sentence)
+
+    def missing(*_: object, **__: object) -> None:
+        raise NotImplementedError(sentence)
+
+    return missing  # libraries import operators that they may never call
