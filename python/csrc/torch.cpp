@@ -4,6 +4,8 @@
 #define TORCH_TARGET_VERSION 0x020a000000000000
 #endif
 
+#include <sys/mman.h>
+
 #include <acl/acl.h>
 #include <gradus/gradus.h>
 #include <torch/csrc/stable/library.h>
@@ -140,6 +142,16 @@ Sizes sizes_of(const Tensor& t) {
     return {sizes.begin(), sizes.end()};
 }
 
+// Large results are new memory at every call, and small pages take longer to get than the results to write: SwiGLU
+// [4096, 22016] f32 forward and backward 235 ms, with large pages 130.
+void prefer_large_pages(const Tensor& t) {
+    constexpr uintptr_t kLarge = 2 << 20;
+    const auto begin = reinterpret_cast<uintptr_t>(t.mutable_data_ptr());
+    const uintptr_t end = begin + static_cast<uintptr_t>(t.numel()) * t.element_size();
+    const uintptr_t first = (begin + kLarge - 1) & -kLarge, last = end & -kLarge;
+    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);  // a wish: may fail
+}
+
 // A new contiguous tensor. Not torch::stable::empty, which looks its operator up by name at every call.
 Tensor empty(const Sizes& sizes, ScalarType type) {
     Sizes strides(sizes.size(), 1);
@@ -149,7 +161,9 @@ Tensor empty(const Sizes& sizes, ScalarType type) {
     if (aoti_torch_empty_strided(static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), code,
                                  aoti_torch_device_type_cpu(), 0, &made) != TORCH_SUCCESS)
         throw std::runtime_error("gradus: PyTorch has no memory for a result");
-    return Tensor(made);
+    Tensor result(made);
+    prefer_large_pages(result);
+    return result;
 }
 
 // Row statistics are f32; f64 where the data is (precision=golden).
