@@ -4,6 +4,7 @@
 #   ./build.sh test [--python]              build and run the tests; --python: all of the Python package, with PyTorch
 #   ./build.sh wheel                        the Python package into build/wheels
 #   ./build.sh bench [--peer] [operator…]   gradus bench: speed beside this machine's limit; --peer: beside PyTorch
+#   ./build.sh bench --torch [case…]        gradus.torch, forward and backward, beside PyTorch's own ways
 #   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
 #   ./build.sh check [part…]                everything long: format tidy sweeps asan tsan pages valgrind mutants
 #   ./build.sh clean                        remove build/
@@ -86,11 +87,15 @@ wheel() {  # into build/wheels, one of the name that pip wants
     ls build/wheels/*.whl
 }
 
-test_python() {
-    need packages.txt
+install_wheel() {  # into build/python
     python_environment
     wheel
     build/python/bin/pip install -q --force-reinstall --no-index --no-deps build/wheels/*.whl
+}
+
+test_python() {
+    need packages.txt
+    install_wheel
     say "testing (python)"
     local wheel
     wheel=$(echo "$PWD"/build/wheels/*.whl)
@@ -107,6 +112,10 @@ bench() {
         install_prefix build/prefix
         python_environment
         build/python/bin/python bench/peers.py build/prefix "$@"
+    elif [ "${1:-}" = --torch ]; then
+        shift
+        install_wheel
+        build/python/bin/python bench/autograd.py "$@"
     else
         build/release/cli/gradus bench --save build/bench.json "$@"
     fi
