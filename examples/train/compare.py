@@ -20,9 +20,11 @@ RUNS = {
     "torch": ("--impl", "torch"),
     "torch compiled": ("--impl", "torch", "--compile"),
     "gradus": ("--impl", "gradus"),
+    "gradus compiled": ("--impl", "gradus", "--compile"),
     "f64": ("--impl", "f64"),
 }
-COLOURS = {"torch": "#888", "torch compiled": "#c80", "gradus": "#06c", "f64": "#000"}
+PYTORCH, OURS = ("torch", "torch compiled"), ("gradus", "gradus compiled")
+COLOURS = {"torch": "#888", "torch compiled": "#c80", "gradus": "#06c", "gradus compiled": "#0a8", "f64": "#000"}
 
 
 def run(model: str, name: str, steps: int) -> dict:
@@ -37,12 +39,13 @@ def distance(results: dict, name: str) -> float:
 
 
 def summary(model: str, results: dict) -> str:
-    best = max(results[name]["tokens_per_second"] for name in ("torch", "torch compiled"))
-    least = min(results[name]["peak_bytes"] for name in ("torch", "torch compiled"))
-    ours = results["gradus"]
+    def best(names: tuple[str, str]) -> dict:
+        return max((results[name] for name in names), key=lambda result: result["tokens_per_second"])
+
+    theirs, ours = best(PYTORCH), best(OURS)
     lines = [
-        f"{model}: {ours['tokens_per_second'] / best:.2f} times PyTorch's tokens/s, "
-        f"{(least - ours['peak_bytes']) / 1e9:.2f} GB less memory"
+        f"{model}: the faster of both: {ours['tokens_per_second'] / theirs['tokens_per_second']:.2f} times PyTorch's "
+        f"tokens/s, {(theirs['peak_bytes'] - ours['peak_bytes']) / 1e9:.2f} GB less memory"
     ]
     for name, result in results.items():
         off = "" if name == "f64" else f", at most {distance(results, name):.5f} from f64"
@@ -98,8 +101,8 @@ def main() -> int:
     for model in args.models:
         everything[model] = {name: run(model, name, args.steps) for name in RUNS}
         print(summary(model, everything[model]), flush=True)
-        others = max(distance(everything[model], name) for name in ("torch", "torch compiled"))
-        if distance(everything[model], "gradus") > others:
+        theirs, ours = (max(distance(everything[model], name) for name in names) for names in (PYTORCH, OURS))
+        if not ours <= theirs:
             failed.append(model)
     args.page.write_text(page(everything))
     print(f"wrote {args.page}" + (f"; farther from f64 than PyTorch: {', '.join(failed)}" if failed else ""))

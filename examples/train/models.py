@@ -69,6 +69,7 @@ class Ssd(nn.Module):
         self.norm = nn.RMSNorm(self.inner)
         self.decay = nn.Parameter(torch.linspace(0, 2, self.heads))  # A = −exp(decay)
         self.step = nn.Parameter(torch.linspace(-4, -1, self.heads))
+        self.skip = nn.Parameter(torch.ones(self.inner))
 
     def forward(self, x: Tensor) -> Tensor:
         values, b, c, step = self.into(x).split((self.inner, self.state, self.state, self.heads), dim=-1)
@@ -88,7 +89,7 @@ class Ssd(nn.Module):
         y = y + (c @ before.transpose(-1, -2)) * a.cumsum(-1).exp().unsqueeze(-1)
 
         y = y.flatten(2, 3).transpose(1, 2).flatten(2).to(x.dtype)
-        return self.out(self.norm(y))
+        return self.out(self.norm(y + values * self.skip.to(x.dtype)))
 
 
 class Nsa(nn.Module):

@@ -22,7 +22,7 @@ class Torch:
         size = a.shape[-1]
         ones = torch.ones(size, size, dtype=torch.bool, device=a.device)
         terms = a.unsqueeze(-1).expand(*a.shape, size).masked_fill(~ones.tril(-1), 0.0)
-        return terms.cumsum(-2).masked_fill(~ones.tril(), -torch.inf).exp()
+        return terms.cumsum(-2).exp().tril()
 
     @staticmethod
     def selected_attention(q: Tensor, k: Tensor, v: Tensor, blocks: Tensor, block_size: int, scale: float) -> Tensor:

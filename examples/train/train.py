@@ -2,7 +2,7 @@
 """Trains a small language model on the CPU, with PyTorch's operators or with Gradus'.
 
     train.py llama --impl gradus                            one run: loss, tokens/s, peak memory
-    torchrun --nproc-per-node 2 train.py llama --impl gradus --tp 2
+    torchrun --standalone --nproc-per-node 2 train.py llama --impl gradus --tp 2
                                                             the same, the vocabulary shared by two processes
 bf16 autocast over f32 weights, AdamW; --impl f64 is PyTorch in double throughout, to compare both with. compare.py runs
 all of them and draws the curves.

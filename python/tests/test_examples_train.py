@@ -1,0 +1,36 @@
+"""examples/train: both implementations learn the same, and ranks that share the vocabulary learn what one learns."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+TRAIN = Path(__file__).resolve().parents[2] / "examples" / "train"
+# Where a hypervisor hides AMX's description from oneDNN, PyTorch's own bf16 products would end the process.
+ENVIRONMENT = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", **os.environ}
+
+
+def losses(tmp_path, *arguments, launcher=(sys.executable,)):
+    file = tmp_path / "run.json"
+    command = [*launcher, str(TRAIN / "train.py"), *arguments, "--steps", "3", "--json", str(file)]
+    subprocess.run(command, check=True, env=ENVIRONMENT, timeout=300, stdout=subprocess.DEVNULL)
+    return json.loads(file.read_text())["losses"]
+
+
+@pytest.mark.parametrize("model", ["llama", "mamba2", "nsa"])
+def test_same_curve(model, tmp_path):
+    theirs, ours = (losses(tmp_path, model, "--impl", impl) for impl in ("torch", "gradus"))
+    assert theirs[0] == pytest.approx(ours[0], abs=0.005)
+    assert all(abs(a - b) <= 0.02 for a, b in zip(theirs, ours))
+    assert ours[-1] < ours[0]
+
+
+def test_two_ranks_share_the_vocabulary(tmp_path):
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    alone = losses(tmp_path, "llama", "--impl", "gradus")
+    together = losses(tmp_path, "llama", "--impl", "gradus", "--tp", "2", launcher=torchrun)
+    assert all(abs(a - b) <= 1e-3 for a, b in zip(alone, together))
