@@ -26,6 +26,9 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
 import gradus.torch as G  # noqa: E402
+from cases.exp_segsum import exp_segsum_literal  # noqa: E402
+from cases.scaled_masked_softmax import SOFTMAX_SCALE, masked_softmax  # noqa: E402
+from cases.swi_glu import silu_times  # noqa: E402
 
 HOPELESS = 20  # a way so many times slower than the best in its first run is not run again
 HEADS = [(1024, 16032, 4096), (512, 151936, 896), (1024, 50257, 768)]
@@ -74,20 +77,11 @@ def head_cases(dtype):
         }
 
 
-def silu_times(x):
-    a, b = x.chunk(2, -1)
-    return F.silu(a) * b
-
-
 def swiglu_cases(dtype, shapes=((4096, 22016), (4096, 7168))):
     for shape in shapes:
         ways = {"eager": silu_times, "compiled": torch.compile(silu_times, dynamic=False), "gradus": G.swiglu}
         x = leaf(*shape, dtype=dtype)
         yield "x".join(map(str, shape)), {name: forward_backward(way, (x,)) for name, way in ways.items()}
-
-
-def masked_softmax(x, mask):
-    return torch.softmax((x * 0.125).masked_fill(mask, -10000.0), -1)
 
 
 def softmax_cases(dtype, shapes=((4, 32, 1024, 1024),)):
@@ -96,22 +90,16 @@ def softmax_cases(dtype, shapes=((4, 32, 1024, 1024),)):
         ways = {
             "eager": masked_softmax,
             "compiled": torch.compile(masked_softmax, dynamic=False),
-            "gradus": lambda x, mask: G.scaled_masked_softmax(x, mask, 0.125),
+            "gradus": lambda x, mask: G.scaled_masked_softmax(x, mask, SOFTMAX_SCALE),
         }
         x = leaf(*shape, dtype=dtype)
         yield "x".join(map(str, shape)), {name: forward_backward(way, (x,), mask) for name, way in ways.items()}
 
 
-def segsum(a):
-    size = a.shape[-1]
-    ones = torch.ones(size, size, dtype=torch.bool)
-    terms = a.unsqueeze(-1).expand(*a.shape, size).masked_fill(~ones.tril(-1), 0.0)
-    return terms.cumsum(-2).exp().tril()
-
-
 def segsum_cases(dtype, shapes=((1, 80, 16, 256), (2, 8, 8, 64))):
     for shape in shapes:
-        ways = {"eager": segsum, "compiled": torch.compile(segsum, dynamic=False), "gradus": G.exp_segsum}
+        compiled = torch.compile(exp_segsum_literal, dynamic=False)
+        ways = {"eager": exp_segsum_literal, "compiled": compiled, "gradus": G.exp_segsum}
         a = leaf(*shape, dtype=dtype, scale=0.1)
         yield "x".join(map(str, shape)), {name: forward_backward(way, (a,)) for name, way in ways.items()}
 

@@ -181,9 +181,19 @@ std::string judge_magnitude(const Array& got, const std::vector<double>& want, d
         got, want, [&](int64_t i) { return std::fabs(want[static_cast<size_t>(i)]); }, terms);
 }
 
-double slope(const std::function<double(double)>& f) {
-    constexpr double h = 0x1p-10;
-    return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h);
+void expect_derivative(const Array& at, const Array& gradient, int64_t step,
+                       const std::function<double(const Array& moved)>& f) {
+    constexpr double h = 0x1p-10;  // about 1e-10 of what f is like within 0.002
+    ASSERT_EQ(gradient.size(), at.size());
+    for (int64_t i = 0; i < at.size(); i += step) {
+        const auto moved = [&](double by) {
+            Array array = at;
+            array.set(i, at.at(i) + by);
+            return f(array);
+        };
+        const double want = (8 * (moved(h) - moved(-h)) - (moved(2 * h) - moved(-2 * h))) / (12 * h);
+        EXPECT_NEAR(gradient.at(i), want, 1e-8) << i;
+    }
 }
 
 double weighted(const Call& call, const std::string& output, const Array& weights) {

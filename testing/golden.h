@@ -34,8 +34,10 @@ std::string judge_f64(const Array& got, const std::vector<double>& want, const A
 // The same for magnitudes, which only add what is positive.
 std::string judge_magnitude(const Array& got, const std::vector<double>& want, double terms);
 
-// The derivative at 0 by central differences of fourth order: about 1e-10 of what f is like within 0.002.
-double slope(const std::function<double(double)>& f);
+// A gradient in f64 is the slope of f at an array, at every `step`th element: by central differences of fourth order,
+// within 1e-8.
+void expect_derivative(const Array& at, const Array& gradient, int64_t step,
+                       const std::function<double(const Array& moved)>& f);
 // Σ results·weights of an output in golden, f64.
 double weighted(const Call& call, const std::string& output, const Array& weights);
 

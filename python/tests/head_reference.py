@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import NamedTuple
 
-# On some virtual machines oneDNN takes AMX for usable and dies of it; it reads this at its first product.
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
-
-import torch  # noqa: E402
-from torch import Tensor  # noqa: E402
+import torch
+from torch import Tensor
 
 F32 = 2.0**-24  # half a unit in the last place, relative
 HALF = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}

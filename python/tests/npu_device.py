@@ -1,12 +1,8 @@
 """Imported first by the tests of gradus.torch_npu: the device, and what they compare it with."""
 
-import os
-
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")  # AMX tiles crash oneDNN under some hypervisors
-
-import gradus.torch_npu.install  # noqa: E402, F401
-import torch  # noqa: E402
-from torch.utils import _pytree  # noqa: E402
+import gradus.torch_npu.install  # noqa: F401
+import torch
+from torch.utils import _pytree
 
 
 def moved(tree, device: str = "npu"):

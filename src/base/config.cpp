@@ -209,6 +209,15 @@ Text option_names() {
     return names;
 }
 
+Status known_option(const char* name, size_t& id) {
+    if (name == nullptr) return {ACL_ERROR_INVALID_PARAM, "name: NULL"};
+    const Option* const option = find_option(name);
+    if (option == nullptr)
+        return {ACL_ERROR_INVALID_PARAM, concat("unknown option '", name, "', expected one of ", option_names())};
+    id = static_cast<size_t>(option - kTable.data());
+    return {};
+}
+
 }  // namespace
 
 Result<Config> config() {
@@ -254,19 +263,6 @@ int config_devices() {
     const Lock lock = hold();
     return settings(lock).devices;
 }
-
-namespace {
-
-Status known_option(const char* name, size_t& id) {
-    if (name == nullptr) return {ACL_ERROR_INVALID_PARAM, "name: NULL"};
-    const Option* const option = find_option(name);
-    if (option == nullptr)
-        return {ACL_ERROR_INVALID_PARAM, concat("unknown option '", name, "', expected one of ", option_names())};
-    id = static_cast<size_t>(option - kTable.data());
-    return {};
-}
-
-}  // namespace
 
 Status set_option(const char* name, const char* value) {
     size_t id = 0;

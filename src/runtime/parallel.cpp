@@ -49,7 +49,7 @@ Team& team = *new Team;  // at load, so that no fork meets it half made; never d
 
 // A host's threads. Whether the loops of this thread may use them is the thread's own matter.
 struct Host {
-    HostLoop loop = nullptr;
+    gradusLoop loop = nullptr;
     void* self = nullptr;
 };
 constinit Host lent;  // behind the process lock
@@ -149,7 +149,7 @@ void work_for_host(void* data, int64_t i) {
 
 }  // namespace
 
-void lend_loop(HostLoop loop, void* host) noexcept {
+void lend_loop(gradusLoop loop, void* host) noexcept {
     const Lock lock = hold();
     lent = {loop, host};
 }

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "gradus/gradus.h"
+
 namespace gradus {
 
 using BlockFunction = void (*)(const void* context, int64_t block, int slot) noexcept;
@@ -21,8 +23,7 @@ void parallel_for(int64_t blocks, int slots, const F& f) noexcept {
 }
 
 // Whose threads help: a host's loop, as in gradus.h, for the calls inside a BorrowedLoop; null: always our own.
-using HostLoop = void (*)(void* host, int64_t count, void (*body)(void* data, int64_t i), void* data);
-void lend_loop(HostLoop loop, void* host) noexcept;
+void lend_loop(gradusLoop loop, void* host) noexcept;
 
 // While it lives, loops of this thread run on the host's threads, if it lends any.
 class BorrowedLoop {

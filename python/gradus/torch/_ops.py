@@ -194,9 +194,14 @@ _gradient("swi_glu", _save_swi_glu, _swi_glu_backward)
 _gradient("exp_segsum", _save_exp_segsum, _exp_segsum_backward)
 _gradient("scaled_masked_softmax", _save_softmax, _softmax_backward)
 _gradient("nsa_selected_attention", _save_nsa, _nsa_backward)
-for _name in ("swi_glu_grad", "exp_segsum_backward", "scaled_masked_softmax_backward", "nsa_selected_attention_grad"):
+for _name in (
+    "swi_glu_grad",
+    "exp_segsum_backward",
+    "scaled_masked_softmax_backward",
+    "nsa_selected_attention_grad",
+    "fused_linear_cross_entropy_loss_grad",
+):
     _no_gradient(_name, "second derivatives are not implemented")
-_no_gradient("fused_linear_cross_entropy_loss_grad", "second derivatives are not implemented")
 for _name in ("fused_linear_online_max_sum", "fused_cross_entropy_loss_with_max_sum"):
     _no_gradient(_name, "gradus.torch.linear_cross_entropy has one")
 

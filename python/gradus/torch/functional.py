@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradus._operators import cumulative_lengths
+
 from . import _ops  # noqa: F401  registers torch.ops.gradus
 
 _swi_glu: Callable[[Tensor, int], Tensor] = torch.ops.gradus.swi_glu.default
@@ -83,7 +85,7 @@ def nsa_selected_attention(
     The gradient does not use the rounded output: it finds sum(P * dP) from P and dP, which is about ten times nearer to
     the exact one in bf16, and keeps less for the backward.
     """
-    ends_q, ends_kv = _ends(seq_q, seq_kv)
+    ends_q, ends_kv = cumulative_lengths(*(s.tolist() if isinstance(s, Tensor) else s for s in (seq_q, seq_kv)))
     indices = topk_indices.to(torch.int32)
     return _nsa_selected_attention(
         query, key, value, indices, scale, block_size, block_count, causal, ends_q, ends_kv
@@ -122,13 +124,3 @@ class _SiluMul(torch.autograd.Function):
         x, dim = (torch.cat((gate, up), -1), -1) if dim is None else (_joined(gate, dim), dim)
         gate_grad, up_grad = _swi_glu_grad(grad, x, dim).chunk(2, dim)
         return gate_grad, up_grad, None
-
-
-def _ends(seq_q: Sequence[int] | Tensor | None, seq_kv: Sequence[int] | Tensor | None) -> tuple[Any, Any]:
-    q, kv = (s.tolist() if isinstance(s, Tensor) else s if s is None else list(s) for s in (seq_q, seq_kv))
-    if q is None or kv is None:
-        return q, kv
-    # A 0 in front of both changes nothing; in front of one it may be an empty sequence, unless that list is longer.
-    zero_q, zero_kv = q[:1] == [0], kv[:1] == [0]
-    drop_q, drop_kv = zero_q and (zero_kv or len(q) > len(kv)), zero_kv and (zero_q or len(kv) > len(q))
-    return q[1:] if drop_q else q, kv[1:] if drop_kv else kv

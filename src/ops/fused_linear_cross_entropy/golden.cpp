@@ -154,19 +154,11 @@ void golden_softmax(const GoldenLoss& l, std::byte* const* address, int64_t toke
     });
 }
 
-void golden_input_grad(const GoldenGrad& grad, std::byte* const* address, int64_t first, const int64_t* hits,
-                       std::byte* numbers) noexcept {
+void golden_grad(const GoldenGrad& grad, std::byte* const* address, bool of_input, int64_t first, const int64_t* hits,
+                 std::byte* numbers) noexcept {
     const GoldenOperands& o = grad.operands;
     visit_golden(o.input.dtype, o.precision, [&]<typename T, typename Number>(T, Number) {
-        gradient_rows<T>(grad, address, true, first, hits, reinterpret_cast<Number*>(numbers));
-    });
-}
-
-void golden_weight_grad(const GoldenGrad& grad, std::byte* const* address, int64_t first, const int64_t* hits,
-                        std::byte* numbers) noexcept {
-    const GoldenOperands& o = grad.operands;
-    visit_golden(o.input.dtype, o.precision, [&]<typename T, typename Number>(T, Number) {
-        gradient_rows<T>(grad, address, false, first, hits, reinterpret_cast<Number*>(numbers));
+        gradient_rows<T>(grad, address, of_input, first, hits, reinterpret_cast<Number*>(numbers));
     });
 }
 

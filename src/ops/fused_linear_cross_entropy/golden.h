@@ -49,10 +49,8 @@ struct GoldenGrad {
     bool given;  // softmax is
 };
 // kTogether rows of inputGrad or weightGrad, from `first` on. hits: [tokens]
-void golden_input_grad(const GoldenGrad& grad, std::byte* const* address, int64_t first, const int64_t* hits,
-                       std::byte* numbers) noexcept;
-void golden_weight_grad(const GoldenGrad& grad, std::byte* const* address, int64_t first, const int64_t* hits,
-                        std::byte* numbers) noexcept;
+void golden_grad(const GoldenGrad& grad, std::byte* const* address, bool of_input, int64_t first, const int64_t* hits,
+                 std::byte* numbers) noexcept;
 Piece<std::byte> book_golden_grad(const GoldenOperands& operands, Scratch& scratch, int slots);
 
 }  // namespace gradus::fused_linear_cross_entropy

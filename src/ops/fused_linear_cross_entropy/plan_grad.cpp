@@ -85,11 +85,9 @@ void run_golden(const Plan& plan, std::byte* const* address, std::byte* workspac
     for (int64_t i = 0; i < plan.extent.tokens; ++i) hits[i] = hit_of(plan, address, i);
     const int64_t inputs = blocks_of(plan.extent.tokens, kTogether), weights = blocks_of(plan.extent.words, kTogether);
     parallel_for(inputs + weights, plan.slots, [&](int64_t block, int slot) {
-        std::byte* const numbers = plan.golden_numbers.at(workspace, slot);
-        if (block < inputs)
-            golden_input_grad(grad, address, block * kTogether, hits, numbers);
-        else
-            golden_weight_grad(grad, address, (block - inputs) * kTogether, hits, numbers);
+        const bool of_input = block < inputs;
+        golden_grad(grad, address, of_input, (of_input ? block : block - inputs) * kTogether, hits,
+                    plan.golden_numbers.at(workspace, slot));
     });
 }
 

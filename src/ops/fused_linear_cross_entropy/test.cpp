@@ -9,12 +9,6 @@ namespace {
 
 constexpr aclDataType kTypes[] = {ACL_FLOAT16, ACL_BF16};
 
-Array of(aclDataType type, const Shape& shape, const Doubles& values) {
-    Array array(type, shape);
-    for (int64_t i = 0; i < array.size(); ++i) array.set(i, values[static_cast<size_t>(i)]);
-    return array;
-}
-
 TEST(FusedLinearOnlineMaxSum, KnownAnswer) {
     for (const aclDataType type : kTypes) {
         const Problem p(of(type, {3, 4}, Doubles(12, 1)), of(type, {5, 4}, Doubles(20, 1)),
@@ -28,15 +22,6 @@ TEST(FusedLinearOnlineMaxSum, KnownAnswer) {
         }
         EXPECT_EQ(got.at("targetMaskOut").bytes[0], std::byte{0});
     }
-}
-
-Call loss_call(const Array& max, const Array& sum, const Array& predicted, const Array* logits) {
-    Call call("FusedCrossEntropyLossWithMaxSum");
-    call.in("logitsMax", max).in("sumExpLogits", sum).in("predictedLogits", predicted).real("labelSmoothing", 0);
-    if (logits != nullptr) call.in("vocabParallelLogitsOptional", *logits);
-    call.out("lossOut", ACL_FLOAT, max.shape);
-    if (logits != nullptr) call.out("softMaxOutOptional", ACL_FLOAT, logits->shape);
-    return call;
 }
 
 TEST(FusedCrossEntropyLossWithMaxSum, KnownAnswer) {

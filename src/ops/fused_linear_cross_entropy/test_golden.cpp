@@ -10,27 +10,6 @@ namespace {
 constexpr const char *kMax = "logitsMaxLocalOut", *kSum = "sumExpLogitsLocalOut",
                      *kPredicted = "predictedLogitsLocalOut", *kLogits = "vocabParallelLogitsOutOptional";
 
-Call loss_call(const Array& max, const Array& sum, const Array& predicted, const Array* logits) {
-    Call call("FusedCrossEntropyLossWithMaxSum");
-    call.in("logitsMax", max).in("sumExpLogits", sum).in("predictedLogits", predicted).real("labelSmoothing", 0);
-    if (logits != nullptr) call.in("vocabParallelLogitsOptional", *logits);
-    call.out("lossOut", ACL_FLOAT, max.shape);
-    if (logits != nullptr) call.out("softMaxOutOptional", ACL_FLOAT, logits->shape);
-    return call;
-}
-
-Array array_of(aclDataType type, const Shape& shape, const Doubles& values) {
-    Array array(type, shape);
-    for (int64_t i = 0; i < array.size(); ++i) array.set(i, values[static_cast<size_t>(i)]);
-    return array;
-}
-
-bool masked(const Problem& p, int64_t i) {
-    return (std::to_integer<int>(p.mask.bytes[static_cast<size_t>(i / 8)]) >> i % 8 & 1) != 0;
-}
-// The word that is subtracted at; −1: none.
-int64_t hit(const Problem& p, int64_t i) { return masked(p, i) ? -1 : static_cast<int64_t>(p.masked_target.at(i)); }
-
 // Σ|x·w| of every logit.
 Doubles logit_magnitudes(const Problem& p) {
     Doubles m(p.logits.size());
@@ -57,8 +36,8 @@ TEST(FusedLinearCrossEntropy, GoldenRules) {
     }
     for (const aclDataType type : {ACL_FLOAT, ACL_FLOAT16, ACL_BF16}) {
         const Problem p = random_problem(random, ACL_DOUBLE, 21, 150, 20);
-        const Array logits = array_of(type, {p.tokens, p.words}, p.logits);
-        const auto stat = [&](const Doubles& values) { return array_of(ACL_FLOAT, {p.tokens}, values); };
+        const Array logits = of(type, {p.tokens, p.words}, p.logits);
+        const auto stat = [&](const Doubles& values) { return of(ACL_FLOAT, {p.tokens}, values); };
         for (const Array* given : {&logits, static_cast<const Array*>(nullptr)})
             expect_golden_rules([&] { return loss_call(stat(p.max), stat(p.sum), stat(p.predicted), given); },
                                 {{"lossOut", {2}}, {"softMaxOutOptional", {2}}});
@@ -116,7 +95,7 @@ TEST(FusedLinearCrossEntropy, Magnitude) {
                               (1 + std::fabs(p.logits[at2(i, p.words, v)]) + std::fabs(p.max[static_cast<size_t>(i)])));
         }
         sum.push_back(total);
-        const int64_t word = hit(p, i);
+        const int64_t word = p.hit(i);
         predicted.push_back(word < 0 || word >= p.words ? 0 : m[at2(i, p.words, word)] + max.back());
         loss.push_back(std::fabs(std::log(p.sum[static_cast<size_t>(i)])) +
                        std::fabs(p.predicted[static_cast<size_t>(i)]));
@@ -126,8 +105,8 @@ TEST(FusedLinearCrossEntropy, Magnitude) {
     EXPECT_EQ(judge_magnitude(got.at(kSum), sum, 500), "");
     EXPECT_EQ(judge_magnitude(got.at(kPredicted), predicted, 32), "");
     EXPECT_EQ(judge_magnitude(got.at(kLogits), m, 32), "");
-    const auto stat = [&](const Doubles& values) { return array_of(ACL_DOUBLE, {p.tokens}, values); };
-    const Array logits = array_of(ACL_DOUBLE, {p.tokens, p.words}, p.logits);
+    const auto stat = [&](const Doubles& values) { return of(ACL_DOUBLE, {p.tokens}, values); };
+    const Array logits = of(ACL_DOUBLE, {p.tokens, p.words}, p.logits);
     const Call::Results of_loss =
         run_as("magnitude", widened(loss_call(stat(p.max), stat(p.sum), stat(p.predicted), &logits)));
     EXPECT_EQ(judge_magnitude(of_loss.at("lossOut"), loss, 16), "");
@@ -148,7 +127,7 @@ TEST(FusedLinearCrossEntropyLossGrad, Magnitude) {
                 const double softmax = std::exp(p.logits[iv] - g.max.at(i)) / g.sum.at(i);
                 const double of_p =
                     given ? g.softmax.at(i * p.words + v) : softmax * (1 + m[iv] + std::fabs(g.max.at(i)));
-                const double of_g = (of_p + (v == hit(p, i) ? 1 : 0)) * std::fabs(g.grad.at(i));
+                const double of_g = (of_p + (v == p.hit(i) ? 1 : 0)) * std::fabs(g.grad.at(i));
                 for (int64_t h = 0; h < p.hidden; ++h) {
                     dx[at2(i, p.hidden, h)] += of_g * std::fabs(p.weight.at(v * p.hidden + h));
                     dw[at2(v, p.hidden, h)] += of_g * std::fabs(p.input.at(i * p.hidden + h));
@@ -175,25 +154,15 @@ TEST(FusedLinearCrossEntropy, DifferencesInDouble) {
                 .at("lossOut");
         double sum = 0;
         for (int64_t i = 0; i < p.tokens; ++i)
-            sum += grad.at(i) * (loss.at(i) + (masked(p, i) ? stats.at(kMax).at(i) : 0));
+            sum += grad.at(i) * (loss.at(i) + (p.masked(i) ? stats.at(kMax).at(i) : 0));
         return sum;
     };
     Gradient g(p, grad, false);
     const Call::Results stats = run_as("golden", widened(p.stats()));
     g.max = stats.at(kMax), g.sum = stats.at(kSum);
     const Call::Results got = run_as("golden", widened(g.call()));
-    const auto compare = [&](const Array& at, const Array& gradient, const auto& f) {
-        for (int64_t i = 0; i < at.size(); i += 2) {
-            const double want = slope([&](double h) {
-                Array moved = at;
-                moved.set(i, at.at(i) + h);
-                return f(moved);
-            });
-            EXPECT_NEAR(gradient.at(i), want, 1e-8) << i;
-        }
-    };
-    compare(p.input, got.at("inputGradOut"), [&](const Array& moved) { return total(moved, p.weight); });
-    compare(p.weight, got.at("weightGradOut"), [&](const Array& moved) { return total(p.input, moved); });
+    expect_derivative(p.input, got.at("inputGradOut"), 2, [&](const Array& moved) { return total(moved, p.weight); });
+    expect_derivative(p.weight, got.at("weightGradOut"), 2, [&](const Array& moved) { return total(p.input, moved); });
 }
 
 TEST(FusedLinearCrossEntropy, EmptyInDouble) {

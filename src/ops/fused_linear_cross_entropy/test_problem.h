@@ -13,6 +13,11 @@ namespace gradus::testing {
 
 using Doubles = std::vector<double>;
 inline size_t at2(int64_t i, int64_t n, int64_t j) { return static_cast<size_t>(i * n + j); }
+inline Array of(aclDataType type, const Shape& shape, const Doubles& values) {
+    Array array(type, shape);
+    for (int64_t i = 0; i < array.size(); ++i) array.set(i, values[static_cast<size_t>(i)]);
+    return array;
+}
 
 // What a 16-bit rounding of g costs: relative, and absolute among the subnormals.
 inline double half_relative(aclDataType type) { return type == ACL_FLOAT16 ? 0x1p-11 : 0x1p-8; }
@@ -76,6 +81,12 @@ struct Problem {
         for (size_t b = 0; b < bits.size(); ++b) mask.bytes[b] = static_cast<std::byte>(bits[b]);
     }
 
+    bool masked(int64_t i) const {
+        return (std::to_integer<int>(mask.bytes[static_cast<size_t>(i / 8)]) >> i % 8 & 1) != 0;
+    }
+    // The word that is subtracted at; −1: none.
+    int64_t hit(int64_t i) const { return masked(i) ? -1 : static_cast<int64_t>(masked_target.at(i)); }
+
     Call stats(bool with_logits = false) const {
         Call call("FusedLinearOnlineMaxSum");
         call.in("input", input).in("weight", weight).in("target", target);
@@ -98,6 +109,15 @@ struct Problem {
             EXPECT_EQ(judge(got.at("vocabParallelLogitsOutOptional"), logits, logits_slack, Promise::summed), "");
     }
 };
+
+inline Call loss_call(const Array& max, const Array& sum, const Array& predicted, const Array* logits) {
+    Call call("FusedCrossEntropyLossWithMaxSum");
+    call.in("logitsMax", max).in("sumExpLogits", sum).in("predictedLogits", predicted).real("labelSmoothing", 0);
+    if (logits != nullptr) call.in("vocabParallelLogitsOptional", *logits);
+    call.out("lossOut", ACL_FLOAT, max.shape);
+    if (logits != nullptr) call.out("softMaxOutOptional", ACL_FLOAT, logits->shape);
+    return call;
+}
 
 // The gradient of a problem; statistics in f32 as the operators before it would hand them over.
 struct Gradient {
@@ -124,8 +144,7 @@ struct Gradient {
         const double by_tokens = sum_factor(static_cast<double>(p.tokens));
         for (int64_t i = 0; i < p.tokens; ++i) {
             max.set(i, p.max[static_cast<size_t>(i)]), sum.set(i, p.sum[static_cast<size_t>(i)]);
-            const bool masked = (std::to_integer<int>(p.mask.bytes[static_cast<size_t>(i / 8)]) >> i % 8 & 1) != 0;
-            const auto hit = masked ? -1 : static_cast<int64_t>(p.masked_target.at(i));
+            const int64_t hit = p.hit(i);
             for (int64_t v = 0; v < p.words; ++v) {
                 const size_t iv = at2(i, p.words, v);
                 const double d = p.logits[iv] - max.at(i);

@@ -176,14 +176,10 @@ TEST(NsaSelectedAttention, DifferencesInDouble) {
         const Problem p = in_double(s, random);
         const Call::Results got = run_as("golden", widened(p.grad()));
         const auto compare = [&](Array Problem::*which, const Array& gradient) {
-            for (int64_t i = 0; i < (p.*which).size(); i += (p.*which).size() / 12) {
-                const double want = slope([&](double h) {
-                    Problem moved = p;
-                    (moved.*which).set(i, (p.*which).at(i) + h);
-                    return weighted(moved.forward(), "attentionOut", p.out_grad);
-                });
-                EXPECT_NEAR(gradient.at(i), want, 1e-8) << i;
-            }
+            expect_derivative(p.*which, gradient, gradient.size() / 12, [&, moved = p](const Array& at) mutable {
+                moved.*which = at;
+                return weighted(moved.forward(), "attentionOut", p.out_grad);
+            });
         };
         compare(&Problem::query, got.at("dqOut"));
         compare(&Problem::key, got.at("dkOut"));
