@@ -14,6 +14,10 @@
 
 #include "gemm/pack.h"
 
+// GCC 12's own headers begin vectors with "undefined" ones.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
 // Everything above is compiled for any CPU; what follows, for those that the path is chosen on.
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,amx-tile,amx-bf16")
@@ -31,10 +35,95 @@ struct alignas(64) Configuration {
 };
 constexpr Configuration kConfiguration = {1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
 
+// A tile in flight: 16 vectors, of a row and its 32 k each, as A wants it, or of a pair of k and its 16 rows, as B
+// does.
+struct Vectors {
+    __m512i at[kTile];
+};
+
+// Rows become pairs and pairs become rows: both are the transposition of 16 × 16 words of 32 bits.
+inline void transpose(Vectors& v) {
+    Vectors t;
+    for (int i = 0; i < 16; i += 2) {
+        t.at[i] = _mm512_unpacklo_epi32(v.at[i], v.at[i + 1]);
+        t.at[i + 1] = _mm512_unpackhi_epi32(v.at[i], v.at[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4)
+        for (int j = 0; j < 2; ++j) {
+            v.at[i + 2 * j] = _mm512_unpacklo_epi64(t.at[i + j], t.at[i + j + 2]);
+            v.at[i + 2 * j + 1] = _mm512_unpackhi_epi64(t.at[i + j], t.at[i + j + 2]);
+        }
+    for (int i = 0; i < 16; i += 8)
+        for (int j = 0; j < 4; ++j) {
+            t.at[i + j] = _mm512_shuffle_i32x4(v.at[i + j], v.at[i + j + 4], 0x88);
+            t.at[i + j + 4] = _mm512_shuffle_i32x4(v.at[i + j], v.at[i + j + 4], 0xDD);
+        }
+    for (int j = 0; j < 8; ++j) {
+        v.at[j] = _mm512_shuffle_i32x4(t.at[j], t.at[j + 8], 0x88);
+        v.at[j + 8] = _mm512_shuffle_i32x4(t.at[j], t.at[j + 8], 0xDD);
+    }
+}
+
+inline Vectors load_rows(const TileSource& s) {
+    Vectors v;
+    const auto lanes = static_cast<__mmask32>((uint64_t{1} << s.k) - 1);
+    for (int64_t i = 0; i < kTile; ++i)
+        v.at[i] = i < s.rows ? _mm512_maskz_loadu_epi16(lanes, s.from + i * s.row_stride) : _mm512_setzero_si512();
+    return v;
+}
+
+// Of rows that lie side by side.
+inline Vectors load_pairs(const TileSource& s) {
+    Vectors v;
+    const auto lanes = static_cast<__mmask16>((1u << s.rows) - 1);
+    const auto wide = [&](int64_t k) {
+        if (k >= s.k) return _mm512_setzero_si512();
+        return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, s.from + k * s.k_stride));
+    };
+    for (int64_t pair = 0; pair < kTile; ++pair)
+        v.at[pair] = _mm512_or_si512(wide(2 * pair), _mm512_slli_epi32(wide(2 * pair + 1), 16));
+    return v;
+}
+
+// split() of pack_pairs.h, 16 at a time.
+struct SplitVector {
+    __m256i high, low;
+};
+inline SplitVector split(__m256i half) {
+    const __m512 value = _mm512_cvtph_ps(half);
+    const __m512i bits = _mm512_castps_si512(value), one = _mm512_set1_epi32(1);
+    const __mmask16 finite =
+        _mm512_cmpneq_epi32_mask(_mm512_and_si512(bits, _mm512_set1_epi32(0x7F800000)), _mm512_set1_epi32(0x7F800000));
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), one);
+    const __m512i up = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+    const __m512i high =
+        _mm512_and_si512(_mm512_mask_mov_epi32(bits, finite, up), _mm512_set1_epi32(static_cast<int>(0xFFFF0000u)));
+    const __m512 low = _mm512_maskz_sub_ps(finite, value, _mm512_castsi512_ps(high));
+    return {_mm512_cvtepi32_epi16(_mm512_srli_epi32(high, 16)),
+            _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(low), 16))};
+}
+inline Vectors take_low(Vectors& v) {
+    Vectors low;
+    for (int i = 0; i < kTile; ++i) {
+        const SplitVector x = split(_mm512_castsi512_si256(v.at[i])), y = split(_mm512_extracti64x4_epi64(v.at[i], 1));
+        v.at[i] = _mm512_inserti64x4(_mm512_castsi256_si512(x.high), y.high, 1);
+        low.at[i] = _mm512_inserti64x4(_mm512_castsi256_si512(x.low), y.low, 1);
+    }
+    return low;
+}
+
+inline void store_vectors(Vectors& v, bool other_way, uint16_t* to) {
+    if (other_way) transpose(v);
+    for (int i = 0; i < kTile; ++i) _mm512_storeu_si512(to + i * kTileK, v.at[i]);
+}
+
 // Sums in tiles 0 to 3, A in 4 and 5, B in 6 and 7. The intrinsics want the numbers literally, and do not tell the
 // compiler that they read memory.
 class Instruction {
   public:
+    template <typename T>
+    static void pack(const TileSource& source, bool is_a, uint16_t* first, uint16_t* second);
+
     Instruction() {
         __asm__ volatile("" ::: "memory");
         _tile_loadconfig(&kConfiguration);
@@ -65,7 +154,42 @@ class Instruction {
         _tile_stored(3, sums + 2 * kTile * kTile + kTile, kStride);
         __asm__ volatile("" ::: "memory");
     }
+
+    // Of a row of the sums: whether all 32 are finite, and its 16 or 32 into C.
+    static bool finite(const float* sums) {
+        const __m512i top = _mm512_set1_epi32(0x7F800000);
+        const auto special = [&](const float* from) {
+            return _mm512_cmpeq_epi32_mask(_mm512_and_si512(_mm512_loadu_si512(from), top), top);
+        };
+        return (special(sums) | special(sums + kTile)) == 0;
+    }
+    static void put(const float* sums, float* c, int64_t columns, bool add) {
+        for (int64_t half = 0; half < columns; half += kTile) {
+            __m512 x = _mm512_loadu_ps(sums + half);
+            if (add) x = _mm512_add_ps(_mm512_loadu_ps(c + half), x);
+            _mm512_storeu_ps(c + half, x);
+        }
+    }
 };
+
+template <typename T>
+void Instruction::pack(const TileSource& source, bool is_a, uint16_t* first, uint16_t* second) {
+    TileSource from = source;
+    uint16_t dense[kTileElements];
+    const bool rows = source.k_stride == 1 || source.row_stride != 1;
+    if (rows && source.k_stride != 1) {
+        for (int64_t i = 0; i < source.rows; ++i)
+            for (int64_t k = 0; k < source.k; ++k)
+                dense[i * kTileK + k] = source.from[i * source.row_stride + k * source.k_stride];
+        from.from = dense, from.row_stride = kTileK;
+    }
+    Vectors v = rows ? load_rows(from) : load_pairs(from);
+    if constexpr (std::is_same_v<T, f16>) {
+        Vectors low = take_low(v);
+        store_vectors(low, rows != is_a, second);
+    }
+    store_vectors(v, rows != is_a, first);
+}
 
 }  // namespace
 

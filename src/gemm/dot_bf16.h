@@ -70,8 +70,8 @@ void dot_pack(const Panel& panel, std::byte* packed, const Part& part, const Mat
 
 template <typename V>
 constexpr Path dot_path(const char* name) {
-    return {name,      DType::bf16,      {kDotRows, 2}, {kDotColumns, 2},
-            kDotBlock, sizeof(uint16_t), &dot_pack<V>,  &dot_multiply<V>};
+    return {name, DType::bf16, {kDotRows, 2}, {kDotColumns, 2}, kDotBlock, sizeof(uint16_t),
+            96,   192,         &dot_pack<V>,  &dot_multiply<V>};
 }
 
 }  // namespace

@@ -208,6 +208,8 @@ constexpr Path kPath = {isa_name(isa_of_target(HWY_TARGET)),
                         {kColumns, 1},
                         kBlock,
                         sizeof(float),
+                        96,
+                        192,
                         &pack<T>,
                         &multiply<T>};
 

@@ -61,6 +61,7 @@ struct Path {
     Strip a, b;
     int64_t k_block;  // a chain of f32 additions is no longer
     int64_t item;
+    int64_t block_a, block_b;  // rows of A and B that make a good block of C: it and its k block of both stay in L2
 
     // source holds the part alone: its row 0 is first_row, its column 0 first_k.
     void (*pack)(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) noexcept;

@@ -58,36 +58,14 @@ inline Split split(uint16_t half) {
     // f16's bits moved up are an f32 whose exponent is 112 too small; the product with 2^112 is exact, subnormals
     // included
     const float value = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
-    const uint32_t bits = special ? 0x7F800000u | (magnitude & 0x3FFu) << 13 : std::bit_cast<uint32_t>(value);
+    // a NaN's first bit is set: the others may be among those that are cut off
+    const uint32_t bits = special ? 0x7F800000u | (magnitude & 0x3FFu) << 13 | (magnitude > 0x7C00u ? 0x00400000u : 0u)
+                                  : std::bit_cast<uint32_t>(value);
     const uint32_t high = special ? bits : (bits + 0x7FFFu + (bits >> 16 & 1u)) & 0xFFFF0000u;
     const float rest = special ? 0.0f : value - std::bit_cast<float>(high);
     const uint32_t sign = (half & 0x8000u) << 16;
     return {static_cast<uint16_t>((high | sign) >> 16),
             static_cast<uint16_t>((std::bit_cast<uint32_t>(rest) ^ sign) >> 16)};
-}
-
-// Two planes a strip: all firsts, then all seconds.
-template <int64_t kRows, int64_t kGroup>
-inline void pack_split(const Piece& piece) {
-    constexpr int64_t kRun = 128;
-    static_assert(kRun % kGroup == 0);
-    uint16_t high[kRows * kRun], low[kRows * kRun];
-    auto* const first = reinterpret_cast<uint16_t*>(piece.strip) + piece.first_k * kRows;
-    uint16_t* const second = first + piece.length * kRows;
-    const auto* from = static_cast<const Element16*>(piece.source.data);
-    for (int64_t k = 0; k < piece.k; k += kRun) {
-        const int64_t n = std::min(kRun, piece.k - k);
-        for (int64_t i = 0; i < piece.rows; ++i) {
-            const Element16* const row = from + i * piece.source.row_stride + k * piece.source.column_stride;
-            for (int64_t p = 0; p < n; ++p) {
-                const Split parts = split(row[p * piece.source.column_stride]);
-                high[i * kRun + p] = parts.high, low[i * kRun + p] = parts.low;
-            }
-        }
-        const int64_t padded = k + n == piece.k ? piece.padded - k : n;
-        place<kRows, kGroup>(high, kRun, 1, piece.rows, n, padded, first + k * kRows);
-        place<kRows, kGroup>(low, kRun, 1, piece.rows, n, padded, second + k * kRows);
-    }
 }
 
 }  // namespace

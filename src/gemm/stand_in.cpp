@@ -46,6 +46,18 @@ struct PlainVector {
 // As the instruction's manual has it: the even and the odd k of a tile in a chain each, from zero; their sum goes to C.
 class PlainTiles {
   public:
+    template <typename T>
+    static void pack(const TileSource& source, bool is_a, uint16_t* first, uint16_t* second) {
+        for (int64_t i = 0; i < kTile; ++i)
+            for (int64_t k = 0; k < kTileK; ++k) {
+                const int64_t at = is_a ? i * kTileK + k : (k / 2 * kTile + i) * 2 + k % 2;
+                const bool inside = i < source.rows && k < source.k;
+                const uint16_t x = inside ? source.from[i * source.row_stride + k * source.k_stride] : uint16_t{0};
+                first[at] = x;
+                if constexpr (std::is_same_v<T, f16>) first[at] = split(x).high, second[at] = split(x).low;
+            }
+    }
+
     void zero() { std::memset(sum_, 0, sizeof sum_); }
     void load_a0(const uint16_t* from) { std::memcpy(a_[0], from, sizeof a_[0]); }
     void load_a1(const uint16_t* from) { std::memcpy(a_[1], from, sizeof a_[1]); }
@@ -59,6 +71,12 @@ class PlainTiles {
         for (int64_t i = 0; i < 2 * kTile; ++i)
             for (int64_t j = 0; j < 2 * kTile; ++j)
                 sums[i * 2 * kTile + j] = sum_[i / kTile][j / kTile][i % kTile][j % kTile];
+    }
+    static bool finite(const float* sums) {
+        return std::all_of(sums, sums + 2 * kTile, [](float x) { return std::isfinite(x); });
+    }
+    static void put(const float* sums, float* c, int64_t columns, bool add) {
+        for (int64_t j = 0; j < columns; ++j) c[j] = add ? c[j] + sums[j] : sums[j];
     }
 
   private:

@@ -16,23 +16,28 @@ namespace gradus::gemm {
 namespace {
 
 inline constexpr int64_t kTile = 16, kTileK = 32, kTileElements = kTile * kTileK;
-// k between two folds into C. The instruction sums its 32 k in two chains of 16 before it adds them, so that a chain is
-// 16 such additions, of one product or of four, and equal terms err by less than 8·2^-24.
+// k between two folds into C: two strips of B, 16 KiB, stay in L1 beside the passing A (from L2, bf16: 0.67 of the
+// peak, with 512 k 0.61). The instruction sums its 32 k in two chains of 16 before it adds them; a chain is 8 such
+// additions of one product or 16 of four, and equal terms err by less than 8·2^-24.
 template <typename T>
-inline constexpr int64_t kTileBlock = std::is_same_v<T, f16> ? 128 : 512;
+inline constexpr int64_t kTileBlock = std::is_same_v<T, f16> ? 128 : 256;
 
 // One k block of operands: where the tiles of a strip begin, and how far the second plane is (0: there is none).
 struct TileStrips {
     const uint16_t *a[2], *b[2];
     int64_t k, plane;
+
+    int64_t steps() const { return k / kTileK * (plane > 0 ? 4 : 1); }
 };
 
-// Sums of 32 × 32 (or less, if a strip is missing) into `sums`, row stride 32. Loads stand between products: from L2,
-// B0 A0 C00 A1 C10 B1 C01 C11 runs at 0.6 of the peak, four loads first at 0.5.
-template <typename Tiles, int kA, int kB>
-inline void tile_sums(Tiles& tiles, const TileStrips& strips, float* sums) {
+// Sums of 32 × 32 (or less, if a strip is missing) into `sums`, row stride 32; beside(step) is done while the tiles
+// multiply. Loads stand between products: from L2, B0 A0 C00 A1 C10 B1 C01 C11 runs at 0.6 of the peak, four loads
+// first at 0.5.
+template <typename Tiles, int kA, int kB, typename Beside>
+inline void tile_sums(Tiles& tiles, const TileStrips& strips, float* sums, const Beside& beside) {
     tiles.zero();
     const int planes = strips.plane > 0 ? 4 : 1;
+    int64_t step = 0;
     for (int64_t k = 0; k < strips.k * kTile; k += kTileElements)
         for (int plane = planes - 1; plane >= 0; --plane) {
             const int64_t at_a = k + (plane >> 1) * strips.plane, at_b = k + (plane & 1) * strips.plane;
@@ -48,6 +53,7 @@ inline void tile_sums(Tiles& tiles, const TileStrips& strips, float* sums) {
                 tiles.dot_01();
                 if constexpr (kA > 1) tiles.dot_11();
             }
+            beside(step++);
         }
     tiles.store(sums);
 }
@@ -65,21 +71,50 @@ inline float exact_sum(const uint16_t* a, const uint16_t* b, const TileStrips& s
     return sum;
 }
 
-template <typename T>
-inline void tile_put(const TileStrips& strips, int64_t rows, int64_t columns, float* sums, float* c, int64_t stride,
-                     bool add) {
-    for (int64_t i = 0; i < rows; ++i) {
-        float* const row = sums + i * 2 * kTile;
-        if constexpr (std::is_same_v<T, f16>) {
-            float check = 0;
-            for (int64_t j = 0; j < columns; ++j) check += row[j] - row[j];  // NaN if one is not finite
-            for (int64_t j = 0; std::isnan(check) && j < columns; ++j)
-                if (std::isnan(row[j]))
-                    row[j] = exact_sum(strips.a[i / kTile], strips.b[j / kTile], strips, i % kTile, j % kTile);
-        }
-        for (int64_t j = 0; j < columns; ++j) c[i * stride + j] = add ? c[i * stride + j] + row[j] : row[j];
+// Sums that have left the tiles and are still to be put into C: row by row, while the next tiles multiply.
+struct Fold {
+    TileStrips strips{};
+    float *sums = nullptr, *c = nullptr;
+    int64_t stride = 0, rows = 0, columns = 0;
+    bool add = false;
+};
+
+inline void repair(const Fold& fold, int64_t i) {
+    float* const row = fold.sums + i * 2 * kTile;
+    for (int64_t j = 0; j < fold.columns; ++j)
+        if (std::isnan(row[j]))
+            row[j] = exact_sum(fold.strips.a[i / kTile], fold.strips.b[j / kTile], fold.strips, i % kTile, j % kTile);
+}
+
+template <typename Tiles, typename T>
+inline void fold_rows(const Fold& fold, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < std::min(end, fold.rows); ++i) {
+        const float* const row = fold.sums + i * 2 * kTile;
+        if constexpr (std::is_same_v<T, f16>)
+            if (!Tiles::finite(row)) repair(fold, i);
+        Tiles::put(row, fold.c + i * fold.stride, fold.columns, fold.add);
     }
 }
+
+// The next k block of an operand on its way into L2, so many lines a step of the tiles: beyond L2 nothing comes as fast
+// as tiles are multiplied (512×384×4096: 0.42 of the peak without). It may run over the end, which no prefetch minds.
+class Ahead {
+  public:
+    Ahead(const Panel& panel, const std::byte* packed, int64_t strip, int64_t strips, int64_t kb, int64_t steps) {
+        if ((kb + 1) * panel.k_block >= panel.k) return;
+        // strips of one k block lie one after another
+        const int64_t bytes = strips * panel.length(kb + 1) * panel.strip.rows * panel.item;
+        at_ = packed + panel.at(kb + 1, strip);
+        step_ = (bytes / 64 + steps - 1) / steps * 64;
+    }
+    void step() {
+        for (const std::byte* const end = at_ + step_; at_ < end; at_ += 64) __builtin_prefetch(at_, 0, 2);
+    }
+
+  private:
+    const std::byte* at_ = nullptr;
+    int64_t step_ = 0;
+};
 
 template <typename Tiles, typename T>
 void tile_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, const std::byte* packed_b,
@@ -89,44 +124,80 @@ void tile_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, co
         for (int64_t i = 0; i < block.a_strips * kTile; ++i)
             std::memset(block.c + i * block.c_stride, 0, sizeof(float) * static_cast<size_t>(block.b_strips * kTile));
     Tiles tiles;  // configured for this block of work, released at its end
-    alignas(64) float sums[4 * kTile * kTile];
-    for (int64_t kb = 0; kb * kBlock < a.k; ++kb)
+    alignas(64) float sums[2][4 * kTile * kTile];
+    Fold last;
+    int which = 0;
+    for (int64_t kb = 0; kb * kBlock < a.k; ++kb) {
+        const int64_t k = a.length(kb), plane = std::is_same_v<T, f16> ? k * kTile : 0;
+        const auto strip = [kb](const Panel& panel, const std::byte* packed, int64_t s) {
+            return reinterpret_cast<const uint16_t*>(packed + panel.at(kb, s));
+        };
+        const int64_t steps = TileStrips{{}, {}, k, plane}.steps(), rows_a_step = (2 * kTile + steps - 1) / steps;
+        const int64_t all_steps = steps * ((block.a_strips + 1) / 2) * ((block.b_strips + 1) / 2);
+        Ahead ahead_a(a, packed_a, block.a_strip, block.a_strips, kb, all_steps);
+        Ahead ahead_b(b, packed_b, block.b_strip, block.b_strips, kb, all_steps);
         for (int64_t j = 0; j < block.b_strips; j += 2)
             for (int64_t i = 0; i < block.a_strips; i += 2) {
                 const bool two_a = i + 1 < block.a_strips, two_b = j + 1 < block.b_strips;
-                const int64_t k = a.length(kb), plane = std::is_same_v<T, f16> ? k * kTile : 0;
-                const auto strip = [kb](const Panel& panel, const std::byte* packed, int64_t s) {
-                    return reinterpret_cast<const uint16_t*>(packed + panel.at(kb, s));
-                };
                 const TileStrips strips{
                     {strip(a, packed_a, block.a_strip + i), strip(a, packed_a, block.a_strip + i + two_a)},
                     {strip(b, packed_b, block.b_strip + j), strip(b, packed_b, block.b_strip + j + two_b)},
                     k,
                     plane};
+                const Fold next{strips,
+                                sums[which],
+                                block.c + i * kTile * block.c_stride + j * kTile,
+                                block.c_stride,
+                                two_a ? 2 * kTile : kTile,
+                                two_b ? 2 * kTile : kTile,
+                                kb > 0 || block.accumulate};
+                const auto beside = [&](int64_t step) {
+                    fold_rows<Tiles, T>(last, step * rows_a_step, (step + 1) * rows_a_step);
+                    ahead_a.step(), ahead_b.step();
+                };
                 if (two_a && two_b)
-                    tile_sums<Tiles, 2, 2>(tiles, strips, sums);
+                    tile_sums<Tiles, 2, 2>(tiles, strips, sums[which], beside);
                 else if (two_a)
-                    tile_sums<Tiles, 2, 1>(tiles, strips, sums);
+                    tile_sums<Tiles, 2, 1>(tiles, strips, sums[which], beside);
                 else if (two_b)
-                    tile_sums<Tiles, 1, 2>(tiles, strips, sums);
+                    tile_sums<Tiles, 1, 2>(tiles, strips, sums[which], beside);
                 else
-                    tile_sums<Tiles, 1, 1>(tiles, strips, sums);
-                tile_put<T>(strips, two_a ? 2 * kTile : kTile, two_b ? 2 * kTile : kTile, sums,
-                            block.c + i * kTile * block.c_stride + j * kTile, block.c_stride,
-                            kb > 0 || block.accumulate);
+                    tile_sums<Tiles, 1, 1>(tiles, strips, sums[which], beside);
+                last = next;
+                which ^= 1;
             }
+    }
+    fold_rows<Tiles, T>(last, 0, last.rows);
 }
 
-// A and B have strips of 16 rows both; their groups tell them apart.
+// 16 rows and 32 k of a matrix; behind `rows` and `k` there are zeros.
+struct TileSource {
+    const Element16* from;
+    int64_t row_stride, k_stride, rows, k;
+};
+
+// Walks along the source: a strip after the other where k has unit stride, else all strips of 32 k. The groups of A and
+// B tell them apart.
 template <typename Tiles, typename T>
 void tile_pack(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) noexcept {
     const bool is_a = panel.strip.group == kTileK;
-    each_piece<uint16_t>(panel, packed, part, source, [is_a](const Piece& piece) {
-        if constexpr (std::is_same_v<T, f16>)
-            is_a ? pack_split<kTile, kTileK>(piece) : pack_split<kTile, 2>(piece);
-        else
-            is_a ? pack_bf16<kTile, kTileK>(piece) : pack_bf16<kTile, 2>(piece);
-    });
+    const int64_t strips = (part.rows + kTile - 1) / kTile, tiles = (part.k + kTileK - 1) / kTileK;
+    const auto one = [&](int64_t strip, int64_t tile) {
+        const int64_t k = part.first_k + tile * kTileK, kb = k / panel.k_block;
+        auto* const to = reinterpret_cast<uint16_t*>(packed + panel.at(kb, part.first_row / kTile + strip)) +
+                         (k - kb * panel.k_block) * kTile;
+        const TileSource from{static_cast<const Element16*>(source.data) + strip * kTile * source.row_stride +
+                                  tile * kTileK * source.column_stride,
+                              source.row_stride, source.column_stride, std::min(kTile, part.rows - strip * kTile),
+                              std::min(kTileK, part.k - tile * kTileK)};
+        Tiles::template pack<T>(from, is_a, to, to + panel.length(kb) * kTile);
+    };
+    if (source.column_stride == 1)
+        for (int64_t strip = 0; strip < strips; ++strip)
+            for (int64_t tile = 0; tile < tiles; ++tile) one(strip, tile);
+    else
+        for (int64_t tile = 0; tile < tiles; ++tile)
+            for (int64_t strip = 0; strip < strips; ++strip) one(strip, tile);
 }
 
 template <typename Tiles, typename T>
@@ -137,6 +208,8 @@ constexpr Path tile_path(const char* name) {
             {kTile, 2},
             kTileBlock<T>,
             std::is_same_v<T, f16> ? 4 : 2,
+            256,
+            384,
             &tile_pack<Tiles, T>,
             &tile_multiply<Tiles, T>};
 }

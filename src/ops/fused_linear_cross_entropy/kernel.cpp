@@ -26,7 +26,7 @@ HWY_INLINE Pair behind(Part part, Pair v, float rest) {
     return load_pair(whole);
 }
 
-// A row is at most kWords long: chains of a few dozen additions. A logit that is NaN makes the sum NaN; only then is
+// A row is at most a block long: chains of a few dozen additions. A logit that is NaN makes the sum NaN; only then is
 // the row searched for it, because Max drops it.
 void stats_row(const float* logits, int64_t n, float* max, float* sum) noexcept {
     const float lowest = -std::numeric_limits<float>::infinity();

@@ -39,20 +39,38 @@ inline gemm::Matrix matrix_of(const Grid& grid, std::byte* const* address, int64
 }
 inline gemm::Matrix transposed(const gemm::Matrix& m) { return {m.data, m.column_stride, m.row_stride}; }
 
-// Blocks of tokens and words: C of a block, 72 KiB, and its part of A stay in L2. Multiples of every strip and group.
-inline constexpr int64_t kTokens = 96, kWords = 192;
-
 inline int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
-// A panel that threads pack in shares of kWords rows.
+// Blocks of C that threads take: as large as the path likes, in fewer rows where there are too few for all threads.
+// Rows of a block never change its numbers; its columns are also what a row's statistics are summed over.
+struct Cut {
+    int64_t rows = 1, columns = 1;
+};
+Cut cut_of(const gemm::Path& path, int64_t rows, int64_t columns, int threads);
+
+// A matrix that threads pack in shares of so many rows: as rows of one product, and, transposed, as the other's sums
+// run over them. Both at once, so that it comes from the memory once.   source: [rows, columns]
 struct PackJob {
-    gemm::Panel panel;
-    std::byte* to = nullptr;
     gemm::Matrix source{};
-    int64_t k = 0;  // of the source
-    int64_t shares() const { return blocks_of(panel.rows, kWords); }
+    int64_t rows = 0, columns = 0;
+    gemm::Panel by_row, by_column;
+    std::byte *to_row = nullptr, *to_column = nullptr;  // null: not wanted
+
+    int64_t share() const { return gemm::round_up(64, by_row.strip.rows); }
+    int64_t shares() const { return blocks_of(rows, share()); }
 };
 void pack_share(const gemm::Path& path, const PackJob& job, int64_t share) noexcept;
+
+// Of `all` tasks `few` are of another kind; they are spread evenly. Gives the task's number among its kind.
+struct Mixed {
+    bool few;
+    int64_t number;
+};
+inline Mixed mixed_task(int64_t task, int64_t all, int64_t few) {
+    const int64_t before = task * few / all;
+    const bool is_few = (task + 1) * few / all > before;
+    return {is_few, is_few ? before : task - before};
+}
 
 // One product of a block: rows of A against rows of B, whole strips, k as the panels have it.
 struct Product {
@@ -63,14 +81,14 @@ struct Product {
 void multiply_block(const gemm::Path& path, const Product& product, int64_t first_a, int64_t rows_a, int64_t first_b,
                     int64_t rows_b, float* c, int64_t c_stride, bool accumulate) noexcept;
 
-// g of a block, [tokens, words] in T with row stride kWords, is packed twice: as rows of inputGrad's product (words are
+// g of a block, [tokens, words] in T with a row stride, is packed twice: as rows of inputGrad's product (words are
 // summed over) and, transposed, as rows of weightGrad's (tokens are).
 struct PackedGradient {
     gemm::Panel by_token, by_word;
     std::byte *to_token, *to_word;
 };
-void pack_gradient(const gemm::Path& path, const PackedGradient& to, const void* g, int64_t first_token, int64_t tokens,
-                   int64_t first_word, int64_t words) noexcept;
+void pack_gradient(const gemm::Path& path, const PackedGradient& to, const void* g, int64_t stride, int64_t first_token,
+                   int64_t tokens, int64_t first_word, int64_t words) noexcept;
 
 // The statistics of blocks, folded in the order of the vocabulary.
 struct Running {

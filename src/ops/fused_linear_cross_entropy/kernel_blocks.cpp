@@ -12,9 +12,23 @@ gemm::Matrix moved(const gemm::Matrix& m, int64_t rows) {
 
 }  // namespace
 
+Cut cut_of(const gemm::Path& path, int64_t rows, int64_t columns, int threads) {
+    constexpr int64_t kFewest = 48;
+    Cut cut{path.block_a, path.block_b};
+    const int64_t wanted = 3 * static_cast<int64_t>(threads);
+    while (cut.rows % 2 == 0 && cut.rows / 2 >= kFewest &&
+           blocks_of(rows, cut.rows) * blocks_of(columns, cut.columns) < wanted)
+        cut.rows /= 2;
+    if (rows < cut.rows) cut.rows = gemm::round_up(rows, path.a.rows);
+    return cut;
+}
+
 void pack_share(const gemm::Path& path, const PackJob& job, int64_t share) noexcept {
-    const int64_t first = share * kWords, rows = std::min(kWords, job.panel.rows - first);
-    path.pack(job.panel, job.to, {first, rows, 0, job.k}, moved(job.source, first));
+    const int64_t first = share * job.share(), rows = std::min(job.share(), job.rows - first);
+    const gemm::Matrix source = moved(job.source, first);
+    if (job.to_row != nullptr) path.pack(job.by_row, job.to_row, {first, rows, 0, job.columns}, source);
+    if (job.to_column != nullptr)
+        path.pack(job.by_column, job.to_column, {0, job.columns, first, rows}, transposed(source));
 }
 
 void multiply_block(const gemm::Path& path, const Product& product, int64_t first_a, int64_t rows_a, int64_t first_b,
@@ -25,10 +39,10 @@ void multiply_block(const gemm::Path& path, const Product& product, int64_t firs
                    c_stride, accumulate});
 }
 
-void pack_gradient(const gemm::Path& path, const PackedGradient& to, const void* g, int64_t first_token, int64_t tokens,
-                   int64_t first_word, int64_t words) noexcept {
-    path.pack(to.by_token, to.to_token, {first_token, tokens, first_word, words}, {g, kWords, 1});
-    path.pack(to.by_word, to.to_word, {first_word, words, first_token, tokens}, {g, 1, kWords});
+void pack_gradient(const gemm::Path& path, const PackedGradient& to, const void* g, int64_t stride, int64_t first_token,
+                   int64_t tokens, int64_t first_word, int64_t words) noexcept {
+    path.pack(to.by_token, to.to_token, {first_token, tokens, first_word, words}, {g, stride, 1});
+    path.pack(to.by_word, to.to_word, {first_word, words, first_token, tokens}, {g, 1, stride});
 }
 
 // Sums of many blocks in f64: rising maxima would otherwise round the sum anew in every block.

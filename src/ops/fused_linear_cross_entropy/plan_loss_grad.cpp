@@ -1,0 +1,111 @@
+// FusedLinearCrossEntropyLossGrad: panels, chunks and blocks, and the scratch memory they need.
+#include "ops/fused_linear_cross_entropy/loss_grad.h"
+
+namespace gradus::fused_linear_cross_entropy {
+namespace {
+
+// Of a chunk of tokens, and of a panel of words packed one way: 16 MiB and 12 MiB. A panel is long because inputGrad's
+// sums are read and written once a panel (bf16 on AMX, 1024×16032×4096: 384 words 1.4 times slower than 1536).
+constexpr int64_t kChunkElements = 4 << 20, kPanelBytes = 12 << 20;
+constexpr int64_t kMostTokens = 1024, kMostWords = 3072;
+constexpr int64_t kGroupWords = 8192;  // summed over in one chain of k blocks; then folded into a second level
+
+// Panels follow from hidden and words alone: a token's sums do not depend on the tokens beside it.
+Extent extent_of(const gemm::Path& path, int64_t tokens, int64_t hidden, int64_t words) {
+    // whole blocks, or strips where hidden is so long that a block is too much
+    const int64_t most_tokens = kChunkElements / hidden, most_words = kPanelBytes / path.item / hidden;
+    const int64_t token_unit = most_tokens >= path.block_a ? path.block_a : path.a.rows;
+    const int64_t word_unit = most_words >= path.block_b ? path.block_b : path.b.rows;
+    const int64_t chunks = blocks_of(tokens, std::clamp(most_tokens, token_unit, kMostTokens));
+    const int64_t panel = std::clamp(most_words, word_unit, kMostWords) / word_unit * word_unit;
+    return {tokens, hidden, words, std::min(tokens, gemm::round_up(blocks_of(tokens, chunks), token_unit)),
+            std::min(words, panel)};
+}
+
+void book(LossGradPlan& plan, Scratch& scratch) {
+    const gemm::Path& path = *plan.path;
+    const Extent& e = plan.extent;
+    const int inputs = plan.ahead && e.chunks() > 1 ? 2 : 1, weights = plan.ahead && e.panels() > 1 ? 2 : 1;
+    if (!plan.views.given) {
+        plan.input_rows = scratch.book<std::byte>(path.panel_a(e.chunk, e.hidden).bytes(), inputs);
+        plan.weight_rows = scratch.book<std::byte>(path.panel_b(e.panel, e.hidden).bytes(), weights);
+    }
+    plan.input_columns = scratch.book<std::byte>(path.panel_b(e.hidden, e.chunk).bytes(), inputs);
+    plan.weight_columns = scratch.book<std::byte>(path.panel_b(e.hidden, e.panel).bytes(), weights);
+    plan.g_tokens = scratch.book<std::byte>(path.panel_a(e.chunk, e.panel).bytes());
+    plan.g_words = scratch.book<std::byte>(path.panel_a(e.panel, e.chunk).bytes());
+    plan.c_stride = gemm::round_up(e.hidden, path.b.rows);
+    plan.chunks_outside = e.tokens > e.words && e.chunks() > 1;
+    const int64_t rows = gemm::round_up(plan.chunks_outside ? e.chunk : e.tokens, path.a.rows);
+    plan.input_sums = scratch.book<float>(rows * plan.c_stride);
+    if (e.panels() > plan.group) plan.input_total = scratch.book<float>(rows * plan.c_stride);
+    const int64_t words = plan.chunks_outside ? e.words : e.panel;
+    if (e.chunks() > 1) plan.weight_sums = scratch.book<float>(gemm::round_up(words, path.a.rows) * plan.c_stride);
+    const int64_t block = std::max({plan.cut_g.rows, plan.cut_weight.rows, plan.cut_input.rows}) * path.block_b;
+    plan.tile = scratch.book<float>(block, plan.slots);
+    plan.half_tile = scratch.book<std::byte>(block * 2, plan.slots);
+}
+
+void plan_fast(LossGradPlan& plan, const Call& call, Scratch& scratch) {
+    const DType dtype = call.view(grad::kInput).dtype;
+    plan.path = &gemm::choose(dtype, call.config.max_isa);
+    plan.rows = choose_rows(dtype, call.config.max_isa);
+    Extent& e = plan.extent;
+    e = extent_of(*plan.path, e.tokens, e.hidden, e.words);
+    plan.group = std::max<int64_t>(1, kGroupWords / e.panel);
+    plan.cut_g = cut_of(*plan.path, e.chunk, e.panel, plan.slots);
+    plan.cut_weight = cut_of(*plan.path, e.panel, e.hidden, plan.slots);
+    plan.cut_input = cut_of(*plan.path, e.chunk, e.hidden, plan.slots);
+    // Two places for what is packed, unless that is beyond what the operator is allowed.
+    const double promised = 0x1p26 + 4.0 * static_cast<double>(e.tokens + e.words) * static_cast<double>(e.hidden);
+    book(plan, scratch);
+    if (static_cast<double>(scratch.bytes()) < promised) return;
+    plan.ahead = false;
+    scratch = {};
+    book(plan, scratch);
+}
+
+}  // namespace
+
+GoldenOperands golden_operands(const LossGradPlan& plan) {
+    const Extent& e = plan.extent;
+    return {plan.precision, plan.views.input, plan.views.weight, e.tokens, e.hidden, e.words};
+}
+
+Planned plan_grad(const Call& call) {
+    using namespace grad;
+    Planned result;
+    const TensorView &input = call.view(kInput), &weight = call.view(kWeight);
+    const int64_t tokens = input.of(0), hidden = input.of(1), words = weight.of(0);
+    if (hidden == 0 || (tokens == 0 && words == 0)) return result;
+    const bool golden = call.config.golden(), empty = tokens == 0 || words == 0;
+    LossGradPlan plan;
+    plan.extent = {tokens, hidden, words};
+    plan.views = {{kGrad, call.view(kGrad)},
+                  {kInput, input},
+                  {kWeight, weight},
+                  {kTargetMask, call.view(kTargetMask)},
+                  {kMaskedTarget, call.view(kMaskedTarget)},
+                  call.given(kMax) ? Grid(kMax, call.view(kMax)) : Grid(),
+                  call.given(kSum) ? Grid(kSum, call.view(kSum)) : Grid(),
+                  call.given(kSoftmax) ? Grid(kSoftmax, call.view(kSoftmax)) : Grid(),
+                  {kInputGrad, call.view(kInputGrad)},
+                  {kWeightGrad, call.view(kWeightGrad)},
+                  call.given(kSoftmax),
+                  call.view(kTargetMask).dtype == DType::u8};
+    plan.slots = call.config.num_threads;
+    if (!empty && !golden) {
+        plan_fast(plan, call, result.scratch);
+    } else if (!empty) {
+        plan.precision = call.config.precision;
+        plan.golden_numbers = book_golden_grad(golden_operands(plan), result.scratch, plan.slots);
+        plan.golden_hits = result.scratch.book<int64_t>(tokens);
+    }
+    const auto bt = static_cast<double>(tokens), h = static_cast<double>(hidden), v = static_cast<double>(words);
+    result.bytes = effort_of(4 * (bt * h + v * h), 6 * bt * v * h, golden);
+    result.path = empty ? "zeros" : golden ? call.config.golden_path() : plan.path->name;
+    result.work = std::make_unique<const LossGradPlan>(plan);
+    return result;
+}
+
+}  // namespace gradus::fused_linear_cross_entropy
