@@ -8,6 +8,7 @@
 #include "aclnn/phases.h"
 #include "base/check.h"
 #include "runtime/context.h"
+#include "runtime/kept_memory.h"
 #include "runtime/parallel.h"
 
 namespace gradus {
@@ -129,10 +130,10 @@ Status launch_on(Executor& executor, const Operator* op, void* workspace, uint64
 Status run_here(Executor& executor) {
     const std::unique_ptr<LaunchTask> task = task_of(executor);
     const auto bytes = static_cast<size_t>(executor.planned->scratch.bytes());
-    const auto scratch = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    GRADUS_TRY(check_tensors(executor, *task, scratch.get()));
+    const KeptMemory scratch(bytes);
+    GRADUS_TRY(check_tensors(executor, *task, scratch.data()));
     if (!executor.planned->work) return {};
-    task->workspace = Scratch::align(scratch.get());
+    task->workspace = Scratch::align(scratch.data());
     const BorrowedLoop borrowed;
     task->run();
     return {};

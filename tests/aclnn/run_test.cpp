@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -81,6 +82,54 @@ TEST(Run, ResultIsThereWithoutADevice) {
     ASSERT_EQ(call.run(), 0) << take_message();
     EXPECT_EQ(call.wrong(), 0);
     EXPECT_NE(aclrtGetDevice(&device), 0) << "and got none";
+}
+
+// The scratch memory is kept from call to call, and no two calls at once may have it. All logits of a call are equal:
+// the largest is value·hidden, and their sum counts the words.
+TEST(Run, CallsSideBySideHaveScratchOfTheirOwn) {
+    constexpr int64_t kTokens = 64, kHidden = 1024, kWords = 1024;
+    const auto statistics = [](float value) {
+        uint16_t bits = 0;  // bf16
+        std::memcpy(&bits, reinterpret_cast<const char*>(&value) + 2, sizeof bits);
+        std::vector<uint16_t> x(kTokens * kHidden, bits), weight(kWords * kHidden, 0x3F80);
+        std::vector<int32_t> target(kTokens, 3), masked_target(kTokens);
+        std::vector<float> max(kTokens), sum(kTokens), predicted(kTokens);
+        std::vector<uint8_t> mask(kTokens / 8);
+        const auto tensor = [](std::initializer_list<int64_t> size, aclDataType type, void* data) {
+            return aclCreateTensor(size.begin(), size.size(), type, nullptr, 0, ACL_FORMAT_ND, size.begin(),
+                                   size.size(), data);
+        };
+        gradusArg args[10] = {};
+        const auto name = [&](size_t i, const char* argument, aclTensor* t) {
+            args[i].name = argument, args[i].value.tensor = t;
+        };
+        name(0, "input", tensor({kTokens, kHidden}, ACL_BF16, x.data()));
+        name(1, "weight", tensor({kWords, kHidden}, ACL_BF16, weight.data()));
+        name(2, "target", tensor({kTokens}, ACL_INT32, target.data()));
+        name(3, "logitsMaxLocalOut", tensor({kTokens}, ACL_FLOAT, max.data()));
+        name(4, "sumExpLogitsLocalOut", tensor({kTokens}, ACL_FLOAT, sum.data()));
+        name(5, "predictedLogitsLocalOut", tensor({kTokens}, ACL_FLOAT, predicted.data()));
+        name(6, "targetMaskOut", tensor({kTokens / 8}, ACL_UINT8, mask.data()));
+        name(7, "maskedTargetOut", tensor({kTokens}, ACL_INT32, masked_target.data()));
+        args[8].name = "vocabStartIndex", args[8].kind = GRADUS_INT, args[8].value.i = 0;
+        args[9].name = "vocabEndIndex", args[9].kind = GRADUS_INT, args[9].value.i = kWords;
+        bool right = true;
+        for (int round = 0; round < 30; ++round) {
+            std::fill(max.begin(), max.end(), 0.0F), std::fill(sum.begin(), sum.end(), 0.0F);
+            right &= gradusRun("FusedLinearOnlineMaxSum", args, 10) == 0;
+            right &= std::all_of(max.begin(), max.end(), [=](float m) { return m == value * kHidden; });
+            right &= std::all_of(sum.begin(), sum.end(), [](float n) { return n == kWords; });
+        }
+        for (size_t i = 0; i < 8; ++i) aclDestroyTensor(args[i].value.tensor);
+        return right;
+    };
+    std::atomic<int> right{0};
+    {
+        std::vector<std::jthread> threads;
+        for (const float value : {1.0F, 2.0F, 4.0F, 8.0F})
+            threads.emplace_back([&, value] { right += statistics(value) ? 1 : 0; });
+    }
+    EXPECT_EQ(right, 4);
 }
 
 TEST(Run, ManyThreadsAtOnce) {
