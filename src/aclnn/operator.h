@@ -150,6 +150,7 @@ struct Planned {
     Scratch scratch;
     int64_t bytes = 0;      // touched by a run; small ones are not worth a thread
     const char* path = "";  // which kernel, for the log
+    const char* why = "";   // and why that one, where there was a choice
 };
 
 struct Operator {

@@ -159,7 +159,9 @@ class Preparation {
             if (call.tensors_[i])
                 append(text, " ", op_.arguments[i].name, shape_text(call.tensors_[i]->view), ":",
                        dtype_name(call.tensors_[i]->view.dtype));
-        append(text, " path ", planned.path, " workspace ", planned.scratch.bytes());
+        append(text, " path ", planned.path);
+        if (*planned.why != '\0') append(text, " (", planned.why, ")");
+        append(text, " workspace ", planned.scratch.bytes());
         return text;
     }
 

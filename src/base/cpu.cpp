@@ -59,7 +59,14 @@ uint32_t detect() {
     return found;
 }
 
+bool ask_whether_intel() {
+    const Regs r = cpuid(0, 0);  // "GenuineIntel" in b, d, c
+    return r.b == 0x756E6547 && r.d == 0x49656E69 && r.c == 0x6C65746E;
+}
+
 #elif defined(__aarch64__)
+
+bool ask_whether_intel() { return false; }
 
 uint32_t detect() {
     constexpr unsigned long kSve = 1ul << 22;
@@ -70,20 +77,26 @@ uint32_t detect() {
 
 #else
 
+bool ask_whether_intel() { return false; }
+
 uint32_t detect() { return 1u << static_cast<int>(Isa::scalar); }
 
 #endif
 
+constexpr uint32_t kIntel = 1u << 31;  // beside the sets
+
 // 0: not detected yet. Threads that come at once all find the same; no guard that a fork could leave shut.
 constinit std::atomic<uint32_t> detected{0};
+uint32_t found() {
+    uint32_t bits = detected.load(std::memory_order_relaxed);
+    if (bits == 0) detected.store(bits = detect() | (ask_whether_intel() ? kIntel : 0), std::memory_order_relaxed);
+    return bits;
+}
 
 }  // namespace
 
-bool cpu_has(Isa isa) {
-    uint32_t found = detected.load(std::memory_order_relaxed);
-    if (found == 0) detected.store(found = detect(), std::memory_order_relaxed);
-    return (found >> static_cast<int>(isa) & 1) != 0;
-}
+bool cpu_has(Isa isa) { return (found() >> static_cast<int>(isa) & 1) != 0; }
+bool cpu_is_intel() { return (found() & kIntel) != 0; }
 
 Isa cpu_best_isa() { return cpu_isas().back(); }
 

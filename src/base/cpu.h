@@ -13,6 +13,7 @@ inline constexpr const char* kIsaNames[] = {"scalar", "neon", "sve", "avx2", "av
 constexpr const char* isa_name(Isa isa) { return kIsaNames[static_cast<int>(isa)]; }
 
 bool cpu_has(Isa isa);  // detected at the first question; AMX includes the kernel's permission for this process
+bool cpu_is_intel();
 Isa cpu_best_isa();
 std::vector<Isa> cpu_isas();  // those this CPU has, ascending
 

@@ -79,8 +79,26 @@ struct Path {
     }
 };
 
-// The best path for f16 or bf16 within a cap: AMX, else (bf16 alone) AVX512-BF16, else f32 in the widest vectors.
+// Of a CPU, what decides between paths.
+struct Cpu {
+    bool (*has)(Isa);
+    bool intel;
+};
+
+// A line of the table of paths, best first: what it needs, where it is preferred, and why then.
+struct Choice {
+    Isa needs;
+    bool serves_f16;
+    bool (*preferred)(const Cpu& cpu, Isa cap);
+    const char* why;
+    const Path& (*path)(DType dtype, Isa cap);
+};
+// The first line that fits; the last one always does.
+const Choice& choice_for(DType dtype, Isa cap, const Cpu& cpu);
+
+// On this CPU, within a cap: the path, and the reason for the log.
 const Path& choose(DType dtype, Isa cap);
+const char* why_chosen(DType dtype, Isa cap);
 
 // The paths one by one, for tests and benchmarks; a path is run only where the CPU has what it needs.
 const Path& path_f32(DType dtype, Isa cap);

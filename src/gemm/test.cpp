@@ -229,5 +229,42 @@ TEST(Gemm, SpecialValues) {
     }
 }
 
+// Zen 4 has the dots and they are fast; Intel's are slow, with AMX beside them or without; asking for them gets them.
+TEST(Gemm, TableOfPaths) {
+    const Cpu zen4{[](Isa isa) { return isa <= Isa::avx512_bf16; }, false};
+    const Cpu emerald{[](Isa) { return true; }, true};
+    const Cpu without_amx{[](Isa isa) { return isa <= Isa::avx512_bf16; }, true};
+    const Cpu zen3{[](Isa isa) { return isa <= Isa::avx2; }, false};
+    const auto needs = [](const Cpu& cpu, DType dtype, Isa cap = Isa::amx) {
+        return choice_for(dtype, cap, cpu).needs;
+    };
+#if defined(__x86_64__)
+    EXPECT_EQ(needs(zen4, DType::bf16), Isa::avx512_bf16);
+    EXPECT_EQ(needs(emerald, DType::bf16), Isa::amx);
+    EXPECT_EQ(needs(emerald, DType::f16), Isa::amx);
+    EXPECT_EQ(needs(emerald, DType::bf16, Isa::avx512_bf16), Isa::avx512_bf16);
+#endif
+    EXPECT_EQ(needs(zen4, DType::f16), Isa::scalar);
+    EXPECT_EQ(needs(zen4, DType::bf16, Isa::avx512), Isa::scalar);
+    EXPECT_EQ(needs(emerald, DType::f16, Isa::avx512_bf16), Isa::scalar);
+    EXPECT_EQ(needs(without_amx, DType::bf16), Isa::scalar);
+    EXPECT_EQ(needs(zen3, DType::bf16), Isa::scalar);
+}
+
+// Numbers near the least normal one: bf16 instructions take subnormal inputs and sums as zero, which is below any error
+// that is promised for products as large as 2^-100; f32 keeps them.
+TEST(Gemm, SubnormalSums) {
+    for (const NamedPath& p : paths()) {
+        if (p.path->dtype != DType::bf16) continue;
+        SCOPED_TRACE(p.name);
+        for (const double x : {0x1p-60, 0x1p-64, 0x1p-70}) {
+            const Values a(DType::bf16, 2, 64, false, 1, [=] { return x; }),
+                b(DType::bf16, 2, 64, false, 1, [=] { return x; });
+            const double want = 64 * x * x;
+            for (const float got : product(*p.path, a, b)) EXPECT_NEAR(got, want, 64 * 0x1p-126);
+        }
+    }
+}
+
 }  // namespace
 }  // namespace gradus::gemm

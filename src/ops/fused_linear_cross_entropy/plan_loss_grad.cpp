@@ -104,6 +104,7 @@ Planned plan_grad(const Call& call) {
     const auto bt = static_cast<double>(tokens), h = static_cast<double>(hidden), v = static_cast<double>(words);
     result.bytes = effort_of(4 * (bt * h + v * h), 6 * bt * v * h, golden);
     result.path = empty ? "zeros" : golden ? call.config.golden_path() : plan.path->name;
+    if (plan.path != nullptr) result.why = gemm::why_chosen(input.dtype, call.config.max_isa);
     result.work = std::make_unique<const LossGradPlan>(plan);
     return result;
 }

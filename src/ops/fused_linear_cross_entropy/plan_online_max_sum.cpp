@@ -78,6 +78,7 @@ Planned plan_stats(const Call& call) {
     const auto bt = static_cast<double>(e.tokens), h = static_cast<double>(e.hidden), v = static_cast<double>(e.words);
     result.bytes = effort_of(2 * (bt * h + v * h), 2 * bt * v * (h + 16), golden);
     result.path = golden ? call.config.golden_path() : plan.path->name;
+    if (plan.path != nullptr) result.why = gemm::why_chosen(input.dtype, call.config.max_isa);
     result.work = std::make_unique<const MaxSumPlan>(plan);
     return result;
 }
