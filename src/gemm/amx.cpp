@@ -124,15 +124,11 @@ class Instruction {
     template <typename T>
     static void pack(const TileSource& source, bool is_a, uint16_t* first, uint16_t* second);
 
-    Instruction() {
-        __asm__ volatile("" ::: "memory");
-        _tile_loadconfig(&kConfiguration);
-    }
-    ~Instruction() { _tile_release(); }
-    Instruction(const Instruction&) = delete;
-    Instruction& operator=(const Instruction&) = delete;
+    static void enter() noexcept { _tile_loadconfig(&kConfiguration); }
+    static void leave() noexcept { _tile_release(); }
 
     void zero() {
+        __asm__ volatile("" ::: "memory");
         _tile_zero(0);
         _tile_zero(1);
         _tile_zero(2);

@@ -43,8 +43,11 @@ void run(const char* name, const Path& path, const Peak& peak) {
         std::vector<double> ratio, rate;
         for (int round = 0; round < 25; ++round) {
             const double begin = now();
-            for (int i = 0; i < repeats; ++i)
-                path.multiply(a, pa, b, pb, {0, a.strips(), 0, b.strips(), c.data(), stride, false});
+            {
+                const Using using_path(path);
+                for (int i = 0; i < repeats; ++i)
+                    path.multiply(a, pa, b, pb, {0, a.strips(), 0, b.strips(), c.data(), stride, false});
+            }
             const double mine = flops * repeats / (now() - begin), limit = peak.flops_per_second(0.004);
             ratio.push_back(mine / limit), rate.push_back(mine);
         }

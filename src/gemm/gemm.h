@@ -65,8 +65,12 @@ struct Path {
 
     // source holds the part alone: its row 0 is first_row, its column 0 first_k.
     void (*pack)(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) noexcept;
+    // inside a Using
     void (*multiply)(const Panel& a, const std::byte* packed_a, const Panel& b, const std::byte* packed_b,
                      const Block& block) noexcept;
+    // What a thread does before its first product and after its last: see Using.
+    void (*enter)() noexcept = nullptr;
+    void (*leave)() noexcept = nullptr;
 
     Panel panel_a(int64_t rows, int64_t k) const { return panel(a, rows, k); }
     Panel panel_b(int64_t rows, int64_t k) const { return panel(b, rows, k); }
@@ -77,6 +81,22 @@ struct Path {
     Panel panel(Strip strip, int64_t rows, int64_t k) const {
         return {strip, rows, (k + k_group() - 1) / k_group() * k_group(), k_group(), k_block, item};
     }
+};
+
+// While it lives, this thread multiplies by the path: AMX's tiles are configured once for all products of a task.
+class Using {
+  public:
+    explicit Using(const Path& path) : leave_(path.leave) {
+        if (path.enter != nullptr) path.enter();
+    }
+    ~Using() {
+        if (leave_ != nullptr) leave_();
+    }
+    Using(const Using&) = delete;
+    Using& operator=(const Using&) = delete;
+
+  private:
+    void (*leave_)() noexcept;
 };
 
 // Of a CPU, what decides between paths.

@@ -58,6 +58,8 @@ class PlainTiles {
             }
     }
 
+    static void enter() noexcept {}
+    static void leave() noexcept {}
     void zero() { std::memset(sum_, 0, sizeof sum_); }
     void load_a0(const uint16_t* from) { std::memcpy(a_[0], from, sizeof a_[0]); }
     void load_a1(const uint16_t* from) { std::memcpy(a_[1], from, sizeof a_[1]); }

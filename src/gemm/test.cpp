@@ -107,6 +107,7 @@ std::vector<float> product(const Path& path, const Values& a, const Values& b, b
     pack(path, pb, b, row_part * 2, k_part);
     const int64_t m = pa.panel.strips() * path.a.rows, n = pb.panel.strips() * path.b.rows, stride = n + 3;
     std::vector<float> c(static_cast<size_t>(m * stride), accumulate ? 1.0f : std::nanf(""));
+    const Using using_path(path);
     // in two blocks where there is more than one strip
     const int64_t first_a = (pa.panel.strips() + 1) / 2, first_b = (pb.panel.strips() + 1) / 2;
     for (const auto& [sa, na] : {std::pair<int64_t, int64_t>{0, first_a}, {first_a, pa.panel.strips() - first_a}})

@@ -123,7 +123,7 @@ void tile_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, co
     if (a.k == 0 && !block.accumulate)
         for (int64_t i = 0; i < block.a_strips * kTile; ++i)
             std::memset(block.c + i * block.c_stride, 0, sizeof(float) * static_cast<size_t>(block.b_strips * kTile));
-    Tiles tiles;  // configured for this block of work, released at its end
+    Tiles tiles;
     alignas(64) float sums[2][4 * kTile * kTile];
     Fold last;
     int which = 0;
@@ -151,8 +151,14 @@ void tile_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, co
                                 two_a ? 2 * kTile : kTile,
                                 two_b ? 2 * kTile : kTile,
                                 kb > 0 || block.accumulate};
+                const bool fetch_c = kb == 0 && block.accumulate;  // later it is in the cache
                 const auto beside = [&](int64_t step) {
-                    fold_rows<Tiles, T>(last, step * rows_a_step, (step + 1) * rows_a_step);
+                    const int64_t row = step * rows_a_step;
+                    fold_rows<Tiles, T>(last, row, row + rows_a_step);
+                    for (int64_t r = row; fetch_c && r < std::min(row + rows_a_step, next.rows); ++r) {
+                        __builtin_prefetch(next.c + r * next.stride, 1);
+                        __builtin_prefetch(next.c + r * next.stride + kTile, 1);
+                    }
                     ahead_a.step(), ahead_b.step();
                 };
                 if (two_a && two_b)
@@ -211,7 +217,9 @@ constexpr Path tile_path(const char* name) {
             256,
             384,
             &tile_pack<Tiles, T>,
-            &tile_multiply<Tiles, T>};
+            &tile_multiply<Tiles, T>,
+            &Tiles::enter,
+            &Tiles::leave};
 }
 
 }  // namespace

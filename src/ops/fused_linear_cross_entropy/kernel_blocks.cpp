@@ -34,6 +34,7 @@ void pack_share(const gemm::Path& path, const PackJob& job, int64_t share) noexc
 void multiply_block(const gemm::Path& path, const Product& product, int64_t first_a, int64_t rows_a, int64_t first_b,
                     int64_t rows_b, float* c, int64_t c_stride, bool accumulate) noexcept {
     const int64_t strip_a = path.a.rows, strip_b = path.b.rows;
+    const gemm::Using using_path(path);
     path.multiply(product.a, product.packed_a, product.b, product.packed_b,
                   {first_a / strip_a, blocks_of(rows_a, strip_a), first_b / strip_b, blocks_of(rows_b, strip_b), c,
                    c_stride, accumulate});

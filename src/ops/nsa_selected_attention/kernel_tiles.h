@@ -32,6 +32,7 @@ inline void pack_all(const gemm::Path& path, const gemm::Panel& panel, std::byte
 // The whole product of two panels, of B the first `columns` rows.
 inline void multiply(const gemm::Path& path, const gemm::Panel& a, const std::byte* packed_a, const gemm::Panel& b,
                      const std::byte* packed_b, int64_t columns, float* c, int64_t stride, bool accumulate) {
+    const gemm::Using using_path(path);
     path.multiply(a, packed_a, b, packed_b,
                   {0, a.strips(), 0, (columns + b.strip.rows - 1) / b.strip.rows, c, stride, accumulate});
 }
