@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/arithmetic.h"
 #include "base/cpu.h"
 #include "base/dtype.h"
 
@@ -26,7 +27,7 @@ struct Panel {
     int64_t rows = 0, k = 0, k_unit = 0;  // k is padded to a multiple of the unit, which both operands have
     int64_t k_block = 0, item = 0;        // item: bytes of a packed element
 
-    int64_t strips() const { return (rows + strip.rows - 1) / strip.rows; }
+    int64_t strips() const { return ceil_div(rows, strip.rows); }
     int64_t bytes() const { return strips() * strip.rows * k * item; }
     int64_t length(int64_t block) const { return std::min(k_block, k - block * k_block); }
     int64_t at(int64_t block, int64_t strip_index) const {
@@ -38,6 +39,8 @@ struct Panel {
 struct Matrix {
     const void* data;
     int64_t row_stride, column_stride;
+
+    Matrix transposed() const { return {data, column_stride, row_stride}; }
 };
 
 // The part of a panel that is packed at once. first_row is a multiple of the strip's rows, first_k of the panel's unit
@@ -79,7 +82,7 @@ struct Path {
   private:
     // Both operands of a product agree on the padded k.
     Panel panel(Strip strip, int64_t rows, int64_t k) const {
-        return {strip, rows, (k + k_group() - 1) / k_group() * k_group(), k_group(), k_block, item};
+        return {strip, rows, round_up(k, k_group()), k_group(), k_block, item};
     }
 };
 
@@ -127,7 +130,5 @@ const Path& path_amx(DType dtype);
 // The same sources over plain loops instead of the instructions: what runs everywhere and tests their layouts.
 const Path& path_avx512_bf16_stand_in();
 const Path& path_amx_stand_in(DType dtype);
-
-constexpr int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 }  // namespace gradus::gemm

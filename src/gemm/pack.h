@@ -18,7 +18,7 @@ struct Piece {
 template <typename T, typename F>
 inline void each_piece(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source, const F& f) {
     const int64_t last_k = part.first_k + part.k;
-    const int64_t padded_k = (last_k + panel.k_unit - 1) / panel.k_unit * panel.k_unit;
+    const int64_t padded_k = round_up(last_k, panel.k_unit);
     for (int64_t row = 0; row < part.rows; row += panel.strip.rows) {
         const int64_t strip = (part.first_row + row) / panel.strip.rows;
         for (int64_t k = part.first_k; k < last_k;) {

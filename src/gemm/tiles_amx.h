@@ -105,7 +105,7 @@ class Ahead {
         // strips of one k block lie one after another
         const int64_t bytes = strips * panel.length(kb + 1) * panel.strip.rows * panel.item;
         at_ = packed + panel.at(kb + 1, strip);
-        step_ = (bytes / 64 + steps - 1) / steps * 64;
+        step_ = ceil_div(bytes / 64, steps) * 64;
     }
     void step() {
         for (const std::byte* const end = at_ + step_; at_ < end; at_ += 64) __builtin_prefetch(at_, 0, 2);
@@ -132,8 +132,8 @@ void tile_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, co
         const auto strip = [kb](const Panel& panel, const std::byte* packed, int64_t s) {
             return reinterpret_cast<const uint16_t*>(packed + panel.at(kb, s));
         };
-        const int64_t steps = TileStrips{{}, {}, k, plane}.steps(), rows_a_step = (2 * kTile + steps - 1) / steps;
-        const int64_t all_steps = steps * ((block.a_strips + 1) / 2) * ((block.b_strips + 1) / 2);
+        const int64_t steps = TileStrips{{}, {}, k, plane}.steps(), rows_a_step = ceil_div(2 * kTile, steps);
+        const int64_t all_steps = steps * ceil_div(block.a_strips, 2) * ceil_div(block.b_strips, 2);
         Ahead ahead_a(a, packed_a, block.a_strip, block.a_strips, kb, all_steps);
         Ahead ahead_b(b, packed_b, block.b_strip, block.b_strips, kb, all_steps);
         for (int64_t j = 0; j < block.b_strips; j += 2)
@@ -187,7 +187,7 @@ struct TileSource {
 template <typename Tiles, typename T>
 void tile_pack(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) noexcept {
     const bool is_a = panel.strip.group == kTileK;
-    const int64_t strips = (part.rows + kTile - 1) / kTile, tiles = (part.k + kTileK - 1) / kTileK;
+    const int64_t strips = ceil_div(part.rows, kTile), tiles = ceil_div(part.k, kTileK);
     const auto one = [&](int64_t strip, int64_t tile) {
         const int64_t k = part.first_k + tile * kTileK, kb = k / panel.k_block;
         auto* const to = reinterpret_cast<uint16_t*>(packed + panel.at(kb, part.first_row / kTile + strip)) +

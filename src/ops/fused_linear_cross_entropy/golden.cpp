@@ -11,30 +11,30 @@ using std::exp;
 using std::log;
 
 template <typename Number>
-Number real(const Grid& grid, std::byte* const* address, int64_t i, int64_t j = 0) {
+Number real(const Strided& grid, std::byte* const* address, int64_t i, int64_t j = 0) {
     return load_f64(grid.dtype, grid.at(address, i, j));
 }
 
 template <typename Number>
-void store(const Grid& grid, std::byte* const* address, int64_t i, int64_t j, Number number) {
+void store(const Strided& grid, std::byte* const* address, int64_t i, int64_t j, Number number) {
     store_f64(grid.dtype, grid.at(address, i, j), result_of(number));
 }
 
 // A row as numbers, `step` apart.
 template <typename T, typename Number>
-void load_row(const Grid& grid, std::byte* const* address, int64_t i, int64_t hidden, int64_t step, Number* to) {
+void load_row(const Strided& grid, std::byte* const* address, int64_t i, int64_t hidden, int64_t step, Number* to) {
     for (int64_t h = 0; h < hidden; ++h) to[h * step] = to_f64(*reinterpret_cast<const T*>(grid.at(address, i, h)));
 }
 
 // Some rows of one operand side by side, [hidden][kTogether], and one row of the other.
 template <typename T, typename Number>
 struct Rows {
-    const Grid &mine, &others;
+    const Strided &mine, &others;
     std::byte* const* address;
     int64_t hidden, count;
     Number *side_by_side, *row;
 
-    Rows(const Grid& of, const Grid& with, std::byte* const* where, int64_t first, int64_t rows, int64_t depth,
+    Rows(const Strided& of, const Strided& with, std::byte* const* where, int64_t first, int64_t rows, int64_t depth,
          Number* numbers)
         : mine(of),
           others(with),

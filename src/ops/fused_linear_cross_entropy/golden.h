@@ -9,7 +9,7 @@
 #include "base/config.h"
 #include "base/dtype.h"
 #include "base/scratch.h"
-#include "ops/fused_linear_cross_entropy/grid.h"
+#include "base/strided.h"
 
 namespace gradus::fused_linear_cross_entropy {
 
@@ -18,14 +18,14 @@ inline constexpr int64_t kTogether = 8;  // rows side by side
 // input: [tokens, hidden], weight: [words, hidden]
 struct GoldenOperands {
     Precision precision;
-    Grid input, weight;
+    Strided input, weight;
     int64_t tokens, hidden, words;
 };
 
 // max, sum, predicted: [tokens]; logits: [tokens, words], if asked for.
 struct GoldenStats {
     GoldenOperands operands;
-    Grid max, sum, predicted, logits;
+    Strided max, sum, predicted, logits;
     bool with_logits;
 };
 // The statistics of kTogether tokens, or fewer at the end. hit: the word of each token's target, −1 for none.
@@ -36,7 +36,7 @@ Piece<std::byte> book_golden_stats(const GoldenOperands& operands, Scratch& scra
 // loss of a token, and softmax of its words [begin, end)
 struct GoldenLoss {
     Precision precision;
-    Grid max, sum, predicted, loss, logits, softmax;
+    Strided max, sum, predicted, loss, logits, softmax;
 };
 void golden_loss(const GoldenLoss& loss, std::byte* const* address, int64_t token) noexcept;
 void golden_softmax(const GoldenLoss& loss, std::byte* const* address, int64_t token, int64_t begin,
@@ -45,7 +45,7 @@ void golden_softmax(const GoldenLoss& loss, std::byte* const* address, int64_t t
 // g follows from softmax, or from max and sum.
 struct GoldenGrad {
     GoldenOperands operands;
-    Grid grad, max, sum, softmax, input_grad, weight_grad;
+    Strided grad, max, sum, softmax, input_grad, weight_grad;
     bool given;  // softmax is
 };
 // kTogether rows of inputGrad or weightGrad, from `first` on. hits: [tokens]

@@ -5,12 +5,24 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/arithmetic.h"
 #include "base/cpu.h"
 #include "base/dtype.h"
+#include "base/strided.h"
 #include "gemm/gemm.h"
-#include "ops/fused_linear_cross_entropy/grid.h"
 
 namespace gradus::fused_linear_cross_entropy {
+
+// Tokens and words are packed so many at a time: chunks and panels. Both follow from the shape alone.
+struct Extent {
+    int64_t tokens = 0, hidden = 0, words = 0;
+    int64_t chunk = 1, panel = 1;
+
+    int64_t chunks() const { return ceil_div(tokens, chunk); }
+    int64_t panels() const { return ceil_div(words, panel); }
+    int64_t chunk_length(int64_t c) const { return std::min(chunk, tokens - c * chunk); }
+    int64_t panel_length(int64_t p) const { return std::min(panel, words - p * panel); }
+};
 
 // What a token brings to its row of g.
 struct Token {
@@ -34,12 +46,9 @@ RowFunctions choose_rows(DType dtype, Isa cap);
 using SoftmaxRow = void (*)(const void* logits, int64_t n, float max, float sum, float* softmax) noexcept;
 SoftmaxRow choose_softmax(DType dtype, Isa cap);
 
-inline gemm::Matrix matrix_of(const Grid& grid, std::byte* const* address, int64_t row, int64_t column = 0) {
-    return {grid.at(address, row, column), grid.row, grid.column};
+inline gemm::Matrix matrix_of(const Strided& grid, std::byte* const* address, int64_t row, int64_t column = 0) {
+    return {grid.at(address, row, column), grid.step[0], grid.step[1]};
 }
-inline gemm::Matrix transposed(const gemm::Matrix& m) { return {m.data, m.column_stride, m.row_stride}; }
-
-inline int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
 // Blocks of C that threads take: as large as the path likes, in fewer rows where there are too few for all threads.
 // Rows of a block never change its numbers; its columns are also what a row's statistics are summed over.
@@ -56,8 +65,8 @@ struct PackJob {
     gemm::Panel by_row, by_column;
     std::byte *to_row = nullptr, *to_column = nullptr;  // null: not wanted
 
-    int64_t share() const { return gemm::round_up(64, by_row.strip.rows); }
-    int64_t shares() const { return blocks_of(rows, share()); }
+    int64_t share() const { return round_up(64, by_row.strip.rows); }
+    int64_t shares() const { return ceil_div(rows, share()); }
 };
 void pack_share(const gemm::Path& path, const PackJob& job, int64_t share) noexcept;
 

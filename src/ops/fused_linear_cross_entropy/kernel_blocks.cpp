@@ -17,9 +17,9 @@ Cut cut_of(const gemm::Path& path, int64_t rows, int64_t columns, int threads) {
     Cut cut{path.block_a, path.block_b};
     const int64_t wanted = 3 * static_cast<int64_t>(threads);
     while (cut.rows % 2 == 0 && cut.rows / 2 >= kFewest &&
-           blocks_of(rows, cut.rows) * blocks_of(columns, cut.columns) < wanted)
+           ceil_div(rows, cut.rows) * ceil_div(columns, cut.columns) < wanted)
         cut.rows /= 2;
-    if (rows < cut.rows) cut.rows = gemm::round_up(rows, path.a.rows);
+    if (rows < cut.rows) cut.rows = round_up(rows, path.a.rows);
     return cut;
 }
 
@@ -28,7 +28,7 @@ void pack_share(const gemm::Path& path, const PackJob& job, int64_t share) noexc
     const gemm::Matrix source = moved(job.source, first);
     if (job.to_row != nullptr) path.pack(job.by_row, job.to_row, {first, rows, 0, job.columns}, source);
     if (job.to_column != nullptr)
-        path.pack(job.by_column, job.to_column, {0, job.columns, first, rows}, transposed(source));
+        path.pack(job.by_column, job.to_column, {0, job.columns, first, rows}, source.transposed());
 }
 
 void multiply_block(const gemm::Path& path, const Product& product, int64_t first_a, int64_t rows_a, int64_t first_b,
@@ -36,7 +36,7 @@ void multiply_block(const gemm::Path& path, const Product& product, int64_t firs
     const int64_t strip_a = path.a.rows, strip_b = path.b.rows;
     const gemm::Using using_path(path);
     path.multiply(product.a, product.packed_a, product.b, product.packed_b,
-                  {first_a / strip_a, blocks_of(rows_a, strip_a), first_b / strip_b, blocks_of(rows_b, strip_b), c,
+                  {first_a / strip_a, ceil_div(rows_a, strip_a), first_b / strip_b, ceil_div(rows_b, strip_b), c,
                    c_stride, accumulate});
 }
 

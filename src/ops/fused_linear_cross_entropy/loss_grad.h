@@ -9,7 +9,7 @@
 namespace gradus::fused_linear_cross_entropy {
 
 struct LossGradViews {
-    Grid grad, input, weight, mask, target, max, sum, softmax, input_grad, weight_grad;
+    Strided grad, input, weight, mask, target, max, sum, softmax, input_grad, weight_grad;
     bool given = false;      // softmax is
     bool mask_bits = false;  // eight tokens a byte
 };

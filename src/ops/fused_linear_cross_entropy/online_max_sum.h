@@ -9,7 +9,7 @@
 namespace gradus::fused_linear_cross_entropy {
 
 struct MaxSumViews {
-    Grid input, weight, target, max, sum, predicted, mask, masked_target, logits;
+    Strided input, weight, target, max, sum, predicted, mask, masked_target, logits;
     int64_t start = 0, end = 0;
     bool with_logits = false;
 };

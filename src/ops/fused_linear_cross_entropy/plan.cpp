@@ -15,7 +15,7 @@ constexpr int64_t kPiece = 1024;          // elements of a row that are made den
 constexpr int64_t kTileElements = 32768;  // of a block of rows
 
 struct Plan final : Work {
-    Grid max, sum, predicted, loss, logits, softmax;
+    Strided max, sum, predicted, loss, logits, softmax;
     GoldenLoss golden{};
     bool is_golden = false;
     int64_t tokens = 0, words = 0, rows = 0, columns = 0;  // rows and columns of a tile
@@ -32,12 +32,12 @@ void fast_softmax(const Plan& plan, std::byte* const* address, int64_t i, int64_
     for (int64_t j = begin; j < end; j += kPiece) {
         const int64_t n = std::min(kPiece, end - j);
         const std::byte* from = plan.logits.at(address, i, j);
-        if (plan.logits.column != 1) gather(dense, from, plan.logits.column, n, plan.logits.item);
+        if (plan.logits.step[1] != 1) gather(dense, from, plan.logits.step[1], n, plan.logits.item);
         std::byte* to = plan.softmax.at(address, i, j);
-        const bool direct = plan.softmax.column == 1;
-        plan.kernel(plan.logits.column == 1 ? from : dense, n, max, sum,
+        const bool direct = plan.softmax.step[1] == 1;
+        plan.kernel(plan.logits.step[1] == 1 ? from : dense, n, max, sum,
                     direct ? reinterpret_cast<float*>(to) : result);
-        if (!direct) scatter(to, plan.softmax.column, reinterpret_cast<const std::byte*>(result), n, sizeof(float));
+        if (!direct) scatter(to, plan.softmax.step[1], reinterpret_cast<const std::byte*>(result), n, sizeof(float));
     }
 }
 

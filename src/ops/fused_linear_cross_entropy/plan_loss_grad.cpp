@@ -16,9 +16,9 @@ Extent extent_of(const gemm::Path& path, int64_t tokens, int64_t hidden, int64_t
     const int64_t most_tokens = kChunkElements / hidden, most_words = kPanelBytes / path.item / hidden;
     const int64_t token_unit = most_tokens >= path.block_a ? path.block_a : path.a.rows;
     const int64_t word_unit = most_words >= path.block_b ? path.block_b : path.b.rows;
-    const int64_t chunks = blocks_of(tokens, std::clamp(most_tokens, token_unit, kMostTokens));
+    const int64_t chunks = ceil_div(tokens, std::clamp(most_tokens, token_unit, kMostTokens));
     const int64_t panel = std::clamp(most_words, word_unit, kMostWords) / word_unit * word_unit;
-    return {tokens, hidden, words, std::min(tokens, gemm::round_up(blocks_of(tokens, chunks), token_unit)),
+    return {tokens, hidden, words, std::min(tokens, round_up(ceil_div(tokens, chunks), token_unit)),
             std::min(words, panel)};
 }
 
@@ -34,13 +34,13 @@ void book(LossGradPlan& plan, Scratch& scratch) {
     plan.weight_columns = scratch.book<std::byte>(path.panel_b(e.hidden, e.panel).bytes(), weights);
     plan.g_tokens = scratch.book<std::byte>(path.panel_a(e.chunk, e.panel).bytes());
     plan.g_words = scratch.book<std::byte>(path.panel_a(e.panel, e.chunk).bytes());
-    plan.c_stride = gemm::round_up(e.hidden, path.b.rows);
+    plan.c_stride = round_up(e.hidden, path.b.rows);
     plan.chunks_outside = e.tokens > e.words && e.chunks() > 1;
-    const int64_t rows = gemm::round_up(plan.chunks_outside ? e.chunk : e.tokens, path.a.rows);
+    const int64_t rows = round_up(plan.chunks_outside ? e.chunk : e.tokens, path.a.rows);
     plan.input_sums = scratch.book<float>(rows * plan.c_stride);
     if (e.panels() > plan.group) plan.input_total = scratch.book<float>(rows * plan.c_stride);
     const int64_t words = plan.chunks_outside ? e.words : e.panel;
-    if (e.chunks() > 1) plan.weight_sums = scratch.book<float>(gemm::round_up(words, path.a.rows) * plan.c_stride);
+    if (e.chunks() > 1) plan.weight_sums = scratch.book<float>(round_up(words, path.a.rows) * plan.c_stride);
     const int64_t block = std::max({plan.cut_g.rows, plan.cut_weight.rows, plan.cut_input.rows}) * path.block_b;
     plan.tile = scratch.book<float>(block, plan.slots);
     plan.half_tile = scratch.book<std::byte>(block * 2, plan.slots);
@@ -86,9 +86,9 @@ Planned plan_grad(const Call& call) {
                   {kWeight, weight},
                   {kTargetMask, call.view(kTargetMask)},
                   {kMaskedTarget, call.view(kMaskedTarget)},
-                  call.given(kMax) ? Grid(kMax, call.view(kMax)) : Grid(),
-                  call.given(kSum) ? Grid(kSum, call.view(kSum)) : Grid(),
-                  call.given(kSoftmax) ? Grid(kSoftmax, call.view(kSoftmax)) : Grid(),
+                  call.given(kMax) ? Strided(kMax, call.view(kMax)) : Strided(),
+                  call.given(kSum) ? Strided(kSum, call.view(kSum)) : Strided(),
+                  call.given(kSoftmax) ? Strided(kSoftmax, call.view(kSoftmax)) : Strided(),
                   {kInputGrad, call.view(kInputGrad)},
                   {kWeightGrad, call.view(kWeightGrad)},
                   call.given(kSoftmax),

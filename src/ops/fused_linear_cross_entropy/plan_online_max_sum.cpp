@@ -15,8 +15,8 @@ Extent extent_of(const gemm::Path& path, int64_t tokens, int64_t hidden, int64_t
     const int64_t width = std::max<int64_t>(hidden, 1);
     const int64_t chunk = whole(kChunkElements / width, path.block_a, kMostTokens);
     const int64_t panel = whole(kPanelBytes / path.item / width, path.block_b, kMostWords);
-    const int64_t chunks = blocks_of(tokens, chunk);
-    return {tokens, hidden, words, std::min(tokens, gemm::round_up(blocks_of(tokens, chunks), path.block_a)),
+    const int64_t chunks = ceil_div(tokens, chunk);
+    return {tokens, hidden, words, std::min(tokens, round_up(ceil_div(tokens, chunks), path.block_a)),
             std::min(words, panel)};
 }
 
@@ -28,7 +28,7 @@ void plan_fast(MaxSumPlan& plan, const Call& call, Scratch& scratch) {
     e = extent_of(*plan.path, e.tokens, e.hidden, e.words);
     plan.cut = cut_of(*plan.path, e.chunk, e.panel, plan.slots);
     const int panels = e.panels() > 1 ? 2 : 1;
-    const int64_t statistics = blocks_of(e.panel, plan.cut.columns) * e.chunk;
+    const int64_t statistics = ceil_div(e.panel, plan.cut.columns) * e.chunk;
     plan.input = scratch.book<std::byte>(plan.path->panel_a(e.chunk, e.hidden).bytes());
     plan.weight = scratch.book<std::byte>(plan.path->panel_b(e.panel, e.hidden).bytes(), panels);
     plan.tile = scratch.book<float>(plan.cut.rows * plan.cut.columns, plan.slots);
@@ -63,7 +63,7 @@ Planned plan_stats(const Call& call) {
                   {kPredicted, call.view(kPredicted)},
                   {kTargetMask, call.view(kTargetMask)},
                   {kMaskedTarget, call.view(kMaskedTarget)},
-                  call.given(kLogits) ? Grid(kLogits, call.view(kLogits)) : Grid(),
+                  call.given(kLogits) ? Strided(kLogits, call.view(kLogits)) : Strided(),
                   call.integer(kStart),
                   call.integer(kEnd),
                   call.given(kLogits)};

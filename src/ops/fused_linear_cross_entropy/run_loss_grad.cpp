@@ -16,7 +16,7 @@ using Plan = LossGradPlan;
 using Views = LossGradViews;
 
 bool masked(const Plan& plan, std::byte* const* address, int64_t token) {
-    const Grid& mask = plan.views.mask;
+    const Strided& mask = plan.views.mask;
     if (!plan.views.mask_bits) return *mask.at(address, token) != std::byte{0};
     return (std::to_integer<int>(*mask.at(address, token / 8)) >> token % 8 & 1) != 0;
 }
@@ -27,7 +27,7 @@ int64_t hit_of(const Plan& plan, std::byte* const* address, int64_t token) {
     return masked(plan, address, token) || word < 0 || word >= plan.extent.words ? -1 : word;
 }
 
-void zero(const Grid& grid, std::byte* const* address, int64_t rows, int64_t columns) {
+void zero(const Strided& grid, std::byte* const* address, int64_t rows, int64_t columns) {
     for (int64_t i = 0; i < rows; ++i)
         for (int64_t j = 0; j < columns; ++j) store_f64(grid.dtype, grid.at(address, i, j), 0);
 }
@@ -43,7 +43,7 @@ void run_golden(const Plan& plan, std::byte* const* address, std::byte* workspac
     const GoldenGrad grad{golden_operands(plan), v.grad, v.max, v.sum, v.softmax, v.input_grad, v.weight_grad, v.given};
     int64_t* const hits = plan.golden_hits.at(workspace);
     for (int64_t i = 0; i < plan.extent.tokens; ++i) hits[i] = hit_of(plan, address, i);
-    const int64_t inputs = blocks_of(plan.extent.tokens, kTogether), weights = blocks_of(plan.extent.words, kTogether);
+    const int64_t inputs = ceil_div(plan.extent.tokens, kTogether), weights = ceil_div(plan.extent.words, kTogether);
     parallel_for(inputs + weights, plan.slots, [&](int64_t block, int slot) {
         const bool of_input = block < inputs;
         golden_grad(grad, address, of_input, (of_input ? block : block - inputs) * kTogether, hits,
@@ -97,7 +97,7 @@ class Step {
 
     void gradient_of_logits() const noexcept {
         const Cut cut = plan_.cut_g;
-        const int64_t token_blocks = blocks_of(tokens_, cut.rows), word_blocks = blocks_of(words_, cut.columns);
+        const int64_t token_blocks = ceil_div(tokens_, cut.rows), word_blocks = ceil_div(words_, cut.columns);
         parallel_for(token_blocks * word_blocks, plan_.slots, [&](int64_t task, int slot) {
             g_block(task % token_blocks * cut.rows, task / token_blocks * cut.columns, slot);
         });
@@ -106,10 +106,10 @@ class Step {
     // Both products, and beside them what the next step wants packed.
     void products(std::span<const PackJob> jobs) const noexcept {
         const Cut of_weight = plan_.cut_weight, of_input = plan_.cut_input;
-        const int64_t hidden = plan_.extent.hidden, word_blocks = blocks_of(words_, of_weight.rows);
-        const int64_t token_blocks = blocks_of(tokens_, of_input.rows);
-        const int64_t weight_tasks = word_blocks * blocks_of(hidden, of_weight.columns);
-        const int64_t input_tasks = token_blocks * blocks_of(hidden, of_input.columns);
+        const int64_t hidden = plan_.extent.hidden, word_blocks = ceil_div(words_, of_weight.rows);
+        const int64_t token_blocks = ceil_div(tokens_, of_input.rows);
+        const int64_t weight_tasks = word_blocks * ceil_div(hidden, of_weight.columns);
+        const int64_t input_tasks = token_blocks * ceil_div(hidden, of_input.columns);
         const int64_t shares = shares_of(jobs), all = weight_tasks + input_tasks + shares;
         parallel_for(all, plan_.slots, [&](int64_t task, int slot) {
             const auto [is_share, n] = mixed_task(task, all, shares);
@@ -153,8 +153,8 @@ class Step {
                 continue;
             }
             const std::byte* row = views.softmax.at(address_, token, first_word_ + word);
-            if (views.softmax.column != 1) {
-                gather(reinterpret_cast<std::byte*>(c), row, views.softmax.column, words, sizeof(float));
+            if (views.softmax.step[1] != 1) {
+                gather(reinterpret_cast<std::byte*>(c), row, views.softmax.step[1], words, sizeof(float));
                 row = reinterpret_cast<const std::byte*>(c);
             }
             plan_.rows.gradient_given(reinterpret_cast<const float*>(row), words, t, to);
@@ -163,16 +163,16 @@ class Step {
     }
 
     // Rounds [rows, columns] of sums into a view.
-    void write(const Grid& out, int64_t first_row, int64_t first_column, int64_t rows, int64_t columns,
+    void write(const Strided& out, int64_t first_row, int64_t first_column, int64_t rows, int64_t columns,
                const float* sums, int64_t stride, int slot) const {
         std::byte* const dense = plan_.half_tile.at(workspace_, slot);
         for (int64_t i = 0; i < rows; ++i) {
             std::byte* const to = out.at(address_, first_row + i, first_column);
-            plan_.rows.round(sums + i * stride, columns, out.column == 1 ? to : dense + i * path_.block_b * 2);
+            plan_.rows.round(sums + i * stride, columns, out.step[1] == 1 ? to : dense + i * path_.block_b * 2);
         }
-        if (out.column != 1)
+        if (out.step[1] != 1)
             scatter_rows(out.at(address_, first_row, first_column), dense,
-                         {rows, columns, 2, path_.block_b, out.row, out.column});
+                         {rows, columns, 2, path_.block_b, out.step[0], out.step[1]});
     }
 
     void weight_block(int64_t word, int64_t column, int slot) const {

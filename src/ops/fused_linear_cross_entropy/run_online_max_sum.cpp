@@ -43,7 +43,7 @@ void write_stats(const Plan& plan, std::byte* const* address, int64_t token, dou
 void run_golden(const Plan& plan, std::byte* const* address, std::byte* workspace) noexcept {
     const Views& v = plan.views;
     const GoldenStats stats{golden_operands(plan), v.max, v.sum, v.predicted, v.logits, v.with_logits};
-    parallel_for(blocks_of(plan.extent.tokens, kTogether), plan.slots, [&](int64_t block, int slot) {
+    parallel_for(ceil_div(plan.extent.tokens, kTogether), plan.slots, [&](int64_t block, int slot) {
         const int64_t first = block * kTogether;
         int64_t hit[kTogether] = {};
         for (int64_t k = 0; k < std::min(kTogether, plan.extent.tokens - first); ++k)
@@ -61,7 +61,7 @@ class Chunk {
           workspace_(workspace),
           first_token_(chunk * plan.extent.chunk),
           tokens_(plan.extent.chunk_length(chunk)),
-          token_blocks_(blocks_of(tokens_, plan.cut.rows)),
+          token_blocks_(ceil_div(tokens_, plan.cut.rows)),
           input_{matrix_of(plan.views.input, address, first_token_), tokens_, plan.extent.hidden,
                  plan.path->panel_a(tokens_, plan.extent.hidden),    {},      plan.input.at(workspace)} {}
 
@@ -77,7 +77,7 @@ class Chunk {
         });
         for (int64_t p = 0; p < panels; ++p) {
             const PackJob now = weight(p), next = p + 1 < panels ? weight(p + 1) : PackJob{};
-            const int64_t blocks = token_blocks_ * blocks_of(now.rows, plan_.cut.columns);
+            const int64_t blocks = token_blocks_ * ceil_div(now.rows, plan_.cut.columns);
             const int64_t shares = next.rows > 0 ? next.shares() : 0, folds = p > 0 ? token_blocks_ : 0;
             const int64_t all = blocks + shares + folds;
             parallel_for(all, plan_.slots, [&](int64_t task, int slot) {
@@ -125,14 +125,14 @@ class Chunk {
     }
 
     void write_logits(int64_t token, int64_t word, const float* logits, int64_t n, int slot) const {
-        const Grid& out = plan_.views.logits;
+        const Strided& out = plan_.views.logits;
         std::byte *to = out.at(address_, token, word), *row = plan_.rounded.at(workspace_, slot);
-        plan_.rows.round(logits, n, out.column == 1 ? to : row);
-        if (out.column != 1) scatter(to, out.column, row, n, out.item);
+        plan_.rows.round(logits, n, out.step[1] == 1 ? to : row);
+        if (out.step[1] != 1) scatter(to, out.step[1], row, n, out.item);
     }
 
     void fold(int64_t panel, int64_t token_block) const {
-        const int64_t blocks = blocks_of(plan_.extent.panel_length(panel), plan_.cut.columns);
+        const int64_t blocks = ceil_div(plan_.extent.panel_length(panel), plan_.cut.columns);
         for (int64_t i = token_block * plan_.cut.rows; i < std::min((token_block + 1) * plan_.cut.rows, tokens_); ++i) {
             Running running{plan_.max.at(workspace_)[i], plan_.sum.at(workspace_)[i]};
             for (int64_t b = 0; b < blocks; ++b) {

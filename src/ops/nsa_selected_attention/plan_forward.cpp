@@ -93,7 +93,7 @@ class Row {
     // out = Σ e·v / sum. Products end at the last key that is seen: what a hidden value holds is nobody's business.
     void output() {
         Total total{plan_.c.at(workspace_, slot_), plan_.total.at(workspace_, slot_), e_.group, e_.value_depth,
-                    gemm::round_up(e_.value_depth, path_.b.rows)};
+                    round_up(e_.value_depth, path_.b.rows)};
         const int64_t length = e_.count * plan_.width;
         std::byte* const packed = plan_.packed_e.at(workspace_, slot_);
         for (int64_t i = 0; i < choices_.count; ++i) {
@@ -165,8 +165,8 @@ void Plan::run(std::byte* const* address, std::byte* workspace) const noexcept {
 void book(Plan& plan, Scratch& scratch) {
     const gemm::Path& path = *plan.path;
     const Extent& e = plan.extent;
-    const int64_t length = e.count * plan.width, stride = gemm::round_up(e.value_depth, path.b.rows);
-    const int64_t heads = gemm::round_up(e.group, path.a.rows);
+    const int64_t length = e.count * plan.width, stride = round_up(e.value_depth, path.b.rows);
+    const int64_t heads = round_up(e.group, path.a.rows);
     plan.keys = scratch.book<std::byte>(path.panel_b(e.size, e.depth).bytes(), e.blocks);
     plan.values = scratch.book<std::byte>(path.panel_b(e.value_depth, e.size).bytes(), e.blocks);
     plan.query = scratch.book<std::byte>(path.panel_a(e.group, e.depth).bytes(), plan.slots);
@@ -204,7 +204,7 @@ Planned plan_forward(const Call& call) {
     } else {
         plan.path = &gemm::choose(query.dtype, call.config.max_isa);
         plan.rows = choose_rows(query.dtype, call.config.max_isa);
-        plan.width = gemm::round_up(plan.extent.size, plan.path->b.rows);
+        plan.width = round_up(plan.extent.size, plan.path->b.rows);
         book(plan, result.scratch);
     }
     result.bytes = effort_of(plan.extent, 1, golden);

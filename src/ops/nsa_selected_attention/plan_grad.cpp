@@ -156,7 +156,7 @@ void book_golden(GradPlan& plan, Scratch& scratch) {
 void book_query(GradPlan& plan, Scratch& scratch) {
     const gemm::Path& path = *plan.path;
     const Extent& e = plan.extent;
-    const int64_t length = e.count * plan.width, heads = gemm::round_up(e.group, path.a.rows);
+    const int64_t length = e.count * plan.width, heads = round_up(e.group, path.a.rows);
     QueryScratch& s = plan.query;
     s.query = scratch.book<std::byte>(path.panel_a(e.group, e.depth).bytes(), plan.slots);
     s.out_grad = scratch.book<std::byte>(path.panel_a(e.group, e.value_depth).bytes(), plan.slots);
@@ -164,7 +164,7 @@ void book_query(GradPlan& plan, Scratch& scratch) {
     s.dp = scratch.book<float>(heads * length, plan.slots);
     s.packed_ds = scratch.book<std::byte>(path.panel_a(e.group, e.size).bytes(), plan.slots);
     s.part_keys = scratch.book<std::byte>(path.panel_b(e.depth, e.size).bytes(), plan.slots);
-    s.c = scratch.book<float>(heads * gemm::round_up(e.depth, path.b.rows), plan.slots);
+    s.c = scratch.book<float>(heads * round_up(e.depth, path.b.rows), plan.slots);
     s.total = scratch.book<double>(e.group * e.depth, plan.slots);
     s.lines = scratch.book<std::byte>(2 * e.depth * 2, plan.slots);
 }
@@ -173,14 +173,14 @@ void book_key(GradPlan& plan, Scratch& scratch) {
     const gemm::Path& path = *plan.path;
     const Extent& e = plan.extent;
     plan.rows_at_once = std::max<int64_t>(1, kScoreRows / e.group);
-    const int64_t rows = plan.rows_at_once * e.group, keys = gemm::round_up(e.size, path.a.rows);
+    const int64_t rows = plan.rows_at_once * e.group, keys = round_up(e.size, path.a.rows);
     KeyScratch& s = plan.key;
     s.heads = scratch.book<std::byte>(rows * e.depth * 2, plan.slots);
     s.columns = scratch.book<std::byte>(path.panel_b(e.depth, rows).bytes(), plan.slots);
     s.half = scratch.book<std::byte>(rows * e.size * 2, plan.slots);
     s.packed_half = scratch.book<std::byte>(path.panel_a(e.size, rows).bytes(), plan.slots);
-    s.key_c = scratch.book<float>(keys * gemm::round_up(e.depth, path.b.rows), plan.slots);
-    s.value_c = scratch.book<float>(keys * gemm::round_up(e.value_depth, path.b.rows), plan.slots);
+    s.key_c = scratch.book<float>(keys * round_up(e.depth, path.b.rows), plan.slots);
+    s.value_c = scratch.book<float>(keys * round_up(e.value_depth, path.b.rows), plan.slots);
     s.line = scratch.book<std::byte>(e.depth * 2, plan.slots);
 }
 
@@ -254,7 +254,7 @@ Planned plan_grad(const Call& call) {
     } else {
         plan.path = &gemm::choose(query.dtype, call.config.max_isa);
         plan.rows = choose_rows(query.dtype, call.config.max_isa);
-        plan.width = gemm::round_up(e.size, plan.path->b.rows);
+        plan.width = round_up(e.size, plan.path->b.rows);
         book(plan, result.scratch);
     }
     result.bytes = effort_of(e, 3.5, golden);

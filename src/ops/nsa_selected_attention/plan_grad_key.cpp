@@ -57,7 +57,7 @@ void KeyGradient::run(int64_t block, int64_t end) noexcept {
     const int64_t* const first = plan.first.at(workspace) + block;
     int64_t& next = plan.next.at(workspace)[block];
     const auto total = [&](const Piece<float>& c, const Piece<double>& sums, int64_t depth) {
-        return Total{c.at(workspace, slot), sums.at(workspace, block), rows_, depth, gemm::round_up(depth, path.b.rows),
+        return Total{c.at(workspace, slot), sums.at(workspace, block), rows_, depth, round_up(depth, path.b.rows),
                      next > first[0]};
     };
     Total keys = total(s.key_c, plan.key_sums, e.depth), values = total(s.value_c, plan.value_sums, e.value_depth);

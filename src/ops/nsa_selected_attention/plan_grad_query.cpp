@@ -63,8 +63,7 @@ float QueryGradient::differentiate() noexcept {
 // Products end at the last key that is seen: what a hidden key holds is nobody's business.
 void QueryGradient::finish() noexcept {
     const QueryScratch& s = plan.query;
-    Total total{s.c.at(workspace, slot), s.total.at(workspace, slot), e.group, e.depth,
-                gemm::round_up(e.depth, path.b.rows)};
+    Total total{s.c.at(workspace, slot), s.total.at(workspace, slot), e.group, e.depth, round_up(e.depth, path.b.rows)};
     std::byte* const packed = s.packed_ds.at(workspace, slot);
     for (int64_t i = 0; i < choices_.count; ++i) {
         const Choice& choice = choices_.at[i];
