@@ -151,19 +151,20 @@ class Instruction {
         __asm__ volatile("" ::: "memory");
     }
 
-    // Of a row of the sums: whether all 32 are finite, and its 16 or 32 into C.
+    // Of a row of sums: whether all are finite; and into C.
+    template <int64_t kColumns>
     static bool finite(const float* sums) {
         const __m512i top = _mm512_set1_epi32(0x7F800000);
-        const auto special = [&](const float* from) {
-            return _mm512_cmpeq_epi32_mask(_mm512_and_si512(_mm512_loadu_si512(from), top), top);
-        };
-        return (special(sums) | special(sums + kTile)) == 0;
+        __mmask16 special = 0;
+        for (int64_t j = 0; j < kColumns; j += kTile)
+            special |= _mm512_cmpeq_epi32_mask(_mm512_and_si512(_mm512_loadu_si512(sums + j), top), top);
+        return special == 0;
     }
-    static void put(const float* sums, float* c, int64_t columns, bool add) {
-        for (int64_t half = 0; half < columns; half += kTile) {
-            __m512 x = _mm512_loadu_ps(sums + half);
-            if (add) x = _mm512_add_ps(_mm512_loadu_ps(c + half), x);
-            _mm512_storeu_ps(c + half, x);
+    template <int64_t kColumns>
+    static void put(const float* sums, float* c, bool add) {
+        for (int64_t j = 0; j < kColumns; j += kTile) {
+            const __m512 x = _mm512_loadu_ps(sums + j);
+            _mm512_storeu_ps(c + j, add ? _mm512_add_ps(_mm512_loadu_ps(c + j), x) : x);
         }
     }
 };

@@ -74,11 +74,13 @@ class PlainTiles {
             for (int64_t j = 0; j < 2 * kTile; ++j)
                 sums[i * 2 * kTile + j] = sum_[i / kTile][j / kTile][i % kTile][j % kTile];
     }
+    template <int64_t kColumns>
     static bool finite(const float* sums) {
-        return std::all_of(sums, sums + 2 * kTile, [](float x) { return std::isfinite(x); });
+        return std::all_of(sums, sums + kColumns, [](float x) { return std::isfinite(x); });
     }
-    static void put(const float* sums, float* c, int64_t columns, bool add) {
-        for (int64_t j = 0; j < columns; ++j) c[j] = add ? c[j] + sums[j] : sums[j];
+    template <int64_t kColumns>
+    static void put(const float* sums, float* c, bool add) {
+        for (int64_t j = 0; j < kColumns; ++j) c[j] = add ? c[j] + sums[j] : sums[j];
     }
 
   private:

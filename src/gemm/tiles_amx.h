@@ -26,37 +26,7 @@ inline constexpr int64_t kTileBlock = std::is_same_v<T, f16> ? 128 : 256;
 struct TileStrips {
     const uint16_t *a[2], *b[2];
     int64_t k, plane;
-
-    int64_t steps() const { return k / kTileK * (plane > 0 ? 4 : 1); }
 };
-
-// Sums of 32 × 32 (or less, if a strip is missing) into `sums`, row stride 32; beside(step) is done while the tiles
-// multiply. Loads stand between products: from L2, B0 A0 C00 A1 C10 B1 C01 C11 runs at 0.6 of the peak, four loads
-// first at 0.5.
-template <typename Tiles, int kA, int kB, typename Beside>
-inline void tile_sums(Tiles& tiles, const TileStrips& strips, float* sums, const Beside& beside) {
-    tiles.zero();
-    const int planes = strips.plane > 0 ? 4 : 1;
-    int64_t step = 0;
-    for (int64_t k = 0; k < strips.k * kTile; k += kTileElements)
-        for (int plane = planes - 1; plane >= 0; --plane) {
-            const int64_t at_a = k + (plane >> 1) * strips.plane, at_b = k + (plane & 1) * strips.plane;
-            tiles.load_b0(strips.b[0] + at_b);
-            tiles.load_a0(strips.a[0] + at_a);
-            tiles.dot_00();
-            if constexpr (kA > 1) {
-                tiles.load_a1(strips.a[1] + at_a);
-                tiles.dot_10();
-            }
-            if constexpr (kB > 1) {
-                tiles.load_b1(strips.b[1] + at_b);
-                tiles.dot_01();
-                if constexpr (kA > 1) tiles.dot_11();
-            }
-            beside(step++);
-        }
-    tiles.store(sums);
-}
 
 // inf · 0 of an absent rest is NaN where f16 itself has inf: such elements are computed again from whole numbers.
 inline float whole(const uint16_t* strip, int64_t plane, int64_t at) {
@@ -71,35 +41,17 @@ inline float exact_sum(const uint16_t* a, const uint16_t* b, const TileStrips& s
     return sum;
 }
 
-// Sums that have left the tiles and are still to be put into C: row by row, while the next tiles multiply.
-struct Fold {
-    TileStrips strips{};
-    float *sums = nullptr, *c = nullptr;
-    int64_t stride = 0, rows = 0, columns = 0;
-    bool add = false;
-};
-
-inline void repair(const Fold& fold, int64_t i) {
-    float* const row = fold.sums + i * 2 * kTile;
-    for (int64_t j = 0; j < fold.columns; ++j)
+[[gnu::noinline]] inline void repair(const TileStrips& strips, int64_t i, int64_t columns, float* row) {
+    for (int64_t j = 0; j < columns; ++j)
         if (std::isnan(row[j]))
-            row[j] = exact_sum(fold.strips.a[i / kTile], fold.strips.b[j / kTile], fold.strips, i % kTile, j % kTile);
-}
-
-template <typename Tiles, typename T>
-inline void fold_rows(const Fold& fold, int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < std::min(end, fold.rows); ++i) {
-        const float* const row = fold.sums + i * 2 * kTile;
-        if constexpr (std::is_same_v<T, f16>)
-            if (!Tiles::finite(row)) repair(fold, i);
-        Tiles::put(row, fold.c + i * fold.stride, fold.columns, fold.add);
-    }
+            row[j] = exact_sum(strips.a[i / kTile], strips.b[j / kTile], strips, i % kTile, j % kTile);
 }
 
 // The next k block of an operand on its way into L2, so many lines a step of the tiles: beyond L2 nothing comes as fast
 // as tiles are multiplied (512×384×4096: 0.42 of the peak without). It may run over the end, which no prefetch minds.
 class Ahead {
   public:
+    Ahead() = default;
     Ahead(const Panel& panel, const std::byte* packed, int64_t strip, int64_t strips, int64_t kb, int64_t steps) {
         if ((kb + 1) * panel.k_block >= panel.k) return;
         // strips of one k block lie one after another
@@ -116,6 +68,54 @@ class Ahead {
     int64_t step_ = 0;
 };
 
+// A tile's place in C.
+struct TileResult {
+    float* c;
+    int64_t stride;
+    bool add, fetch;  // fetch: C comes from memory
+};
+
+// 32 × 32 sums (or less, if a strip is missing) into C. Loads stand between products: from L2, B0 A0 C00 A1 C10 B1 C01
+// C11 runs at 0.6 of the peak, four loads first at 0.5. To fold the sums into C while the next tiles multiply was
+// slower: their loads come at the same offsets in a page as its stores, and wait for them.
+template <typename Tiles, typename T, int kA, int kB>
+[[gnu::noinline]] void tile_product(const TileStrips& strips, const TileResult& result, Ahead& ahead_a,
+                                    Ahead& ahead_b) {
+    constexpr int kPlanes = std::is_same_v<T, f16> ? 4 : 1;
+    constexpr int64_t kRows = kA * kTile, kColumns = kB * kTile;
+    alignas(64) float sums[4 * kTile * kTile];  // row stride 32
+    Tiles tiles;
+    Ahead a = ahead_a, b = ahead_b;
+    for (int64_t i = 0; result.fetch && i < kRows; ++i)
+        for (int64_t j = 0; j < kColumns; j += kTile) __builtin_prefetch(result.c + i * result.stride + j, 1);
+    tiles.zero();
+    for (int64_t k = 0; k < strips.k * kTile; k += kTileElements)
+        for (int plane = kPlanes - 1; plane >= 0; --plane) {
+            const int64_t at_a = k + (plane >> 1) * strips.plane, at_b = k + (plane & 1) * strips.plane;
+            tiles.load_b0(strips.b[0] + at_b);
+            tiles.load_a0(strips.a[0] + at_a);
+            tiles.dot_00();
+            if constexpr (kA > 1) {
+                tiles.load_a1(strips.a[1] + at_a);
+                tiles.dot_10();
+            }
+            if constexpr (kB > 1) {
+                tiles.load_b1(strips.b[1] + at_b);
+                tiles.dot_01();
+                if constexpr (kA > 1) tiles.dot_11();
+            }
+            a.step(), b.step();
+        }
+    tiles.store(sums);
+    ahead_a = a, ahead_b = b;
+    for (int64_t i = 0; i < kRows; ++i) {
+        float* const row = sums + i * 2 * kTile;
+        if constexpr (std::is_same_v<T, f16>)
+            if (!Tiles::template finite<kColumns>(row)) repair(strips, i, kColumns, row);
+        Tiles::template put<kColumns>(row, result.c + i * result.stride, result.add);
+    }
+}
+
 template <typename Tiles, typename T>
 void tile_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, const std::byte* packed_b,
                    const Block& block) noexcept {
@@ -123,19 +123,15 @@ void tile_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, co
     if (a.k == 0 && !block.accumulate)
         for (int64_t i = 0; i < block.a_strips * kTile; ++i)
             std::memset(block.c + i * block.c_stride, 0, sizeof(float) * static_cast<size_t>(block.b_strips * kTile));
-    Tiles tiles;
-    alignas(64) float sums[2][4 * kTile * kTile];
-    Fold last;
-    int which = 0;
     for (int64_t kb = 0; kb * kBlock < a.k; ++kb) {
         const int64_t k = a.length(kb), plane = std::is_same_v<T, f16> ? k * kTile : 0;
         const auto strip = [kb](const Panel& panel, const std::byte* packed, int64_t s) {
             return reinterpret_cast<const uint16_t*>(packed + panel.at(kb, s));
         };
-        const int64_t steps = TileStrips{{}, {}, k, plane}.steps(), rows_a_step = ceil_div(2 * kTile, steps);
-        const int64_t all_steps = steps * ceil_div(block.a_strips, 2) * ceil_div(block.b_strips, 2);
-        Ahead ahead_a(a, packed_a, block.a_strip, block.a_strips, kb, all_steps);
-        Ahead ahead_b(b, packed_b, block.b_strip, block.b_strips, kb, all_steps);
+        const int64_t steps =
+            k / kTileK * (plane > 0 ? 4 : 1) * ceil_div(block.a_strips, 2) * ceil_div(block.b_strips, 2);
+        Ahead ahead_a(a, packed_a, block.a_strip, block.a_strips, kb, steps);
+        Ahead ahead_b(b, packed_b, block.b_strip, block.b_strips, kb, steps);
         for (int64_t j = 0; j < block.b_strips; j += 2)
             for (int64_t i = 0; i < block.a_strips; i += 2) {
                 const bool two_a = i + 1 < block.a_strips, two_b = j + 1 < block.b_strips;
@@ -144,36 +140,14 @@ void tile_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, co
                     {strip(b, packed_b, block.b_strip + j), strip(b, packed_b, block.b_strip + j + two_b)},
                     k,
                     plane};
-                const Fold next{strips,
-                                sums[which],
-                                block.c + i * kTile * block.c_stride + j * kTile,
-                                block.c_stride,
-                                two_a ? 2 * kTile : kTile,
-                                two_b ? 2 * kTile : kTile,
-                                kb > 0 || block.accumulate};
-                const bool fetch_c = kb == 0 && block.accumulate;  // later it is in the cache
-                const auto beside = [&](int64_t step) {
-                    const int64_t row = step * rows_a_step;
-                    fold_rows<Tiles, T>(last, row, row + rows_a_step);
-                    for (int64_t r = row; fetch_c && r < std::min(row + rows_a_step, next.rows); ++r) {
-                        __builtin_prefetch(next.c + r * next.stride, 1);
-                        __builtin_prefetch(next.c + r * next.stride + kTile, 1);
-                    }
-                    ahead_a.step(), ahead_b.step();
-                };
-                if (two_a && two_b)
-                    tile_sums<Tiles, 2, 2>(tiles, strips, sums[which], beside);
-                else if (two_a)
-                    tile_sums<Tiles, 2, 1>(tiles, strips, sums[which], beside);
-                else if (two_b)
-                    tile_sums<Tiles, 1, 2>(tiles, strips, sums[which], beside);
-                else
-                    tile_sums<Tiles, 1, 1>(tiles, strips, sums[which], beside);
-                last = next;
-                which ^= 1;
+                const TileResult result{block.c + i * kTile * block.c_stride + j * kTile, block.c_stride,
+                                        kb > 0 || block.accumulate, kb == 0 && block.accumulate};
+                const auto function = two_a   ? two_b ? &tile_product<Tiles, T, 2, 2> : &tile_product<Tiles, T, 2, 1>
+                                        : two_b ? &tile_product<Tiles, T, 1, 2>
+                                              : &tile_product<Tiles, T, 1, 1>;
+                function(strips, result, ahead_a, ahead_b);
             }
     }
-    fold_rows<Tiles, T>(last, 0, last.rows);
 }
 
 // 16 rows and 32 k of a matrix; behind `rows` and `k` there are zeros.
