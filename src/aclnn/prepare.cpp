@@ -95,7 +95,7 @@ class Preparation {
     Status check_dtype(const Argument& argument, const TensorView& view, bool golden) const {
         const bool is_double = argument.is_float() && view.dtype == DType::f64;
         if (is_double && golden) return {};
-        const Status status = expect_dtype(argument.name, view, argument.dtypes);
+        Status status = expect_dtype(argument.name, view, argument.dtypes);
         if (!is_double) return status;
         return {status.code(), concat(status.message(), " (f64 only with precision golden or magnitude)")};
     }
