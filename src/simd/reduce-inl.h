@@ -64,17 +64,6 @@ HWY_INLINE void add_pairs(Sum& sum, int64_t n, const Add& add) {
     }
 }
 
-struct PairMask {
-    hn::Mask<F32> first, second;
-};
-
-HWY_INLINE Pair if_then_else(PairMask mask, Pair yes, Pair no) {
-    return {hn::IfThenElse(mask.first, yes.first, no.first), hn::IfThenElse(mask.second, yes.second, no.second)};
-}
-HWY_INLINE Pair if_then_else_zero(PairMask mask, Pair yes) {
-    return {hn::IfThenElseZero(mask.first, yes.first), hn::IfThenElseZero(mask.second, yes.second)};
-}
-
 // Which of the bytes that belong to a pair of T are 0, in the lanes that load_pair puts its elements into.
 template <typename T>
 HWY_INLINE PairMask zero_bytes(const uint8_t* from, Full) {
