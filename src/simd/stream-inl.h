@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "simd/lanes-inl.h"
 
@@ -53,14 +54,17 @@ HWY_INLINE void put(T* to, Part part, Pair v) {
     store<kNaNs>(to, part, v);
 }
 
-// Tells the memory of the lines that a pair at `from` lies in: all of them, where a pair of f32 is two. The address may
-// be nobody's.
-template <typename T>
+// Tells the memory of the lines that a pair at `from` lies in: all of them, where a pair of f32 is two. They go to the
+// first level of cache, or only to the second one. The address may be nobody's.
+enum class Level { first, second };
+template <Level kLevel = Level::first, typename T>
 HWY_INLINE void fetch_pair(const T* from) {
 #if HWY_TARGET != HWY_SCALAR  // which never waits for memory
+    constexpr int kLocality = kLevel == Level::first ? 3 : 2;
     const auto at = reinterpret_cast<uintptr_t>(from);
     const size_t bytes = pair_lanes() * sizeof(T);
-    for (size_t i = 0; i < bytes; i += kLineBytes) __builtin_prefetch(reinterpret_cast<const void*>(at + i));
+    for (size_t i = 0; i < bytes; i += kLineBytes)
+        __builtin_prefetch(reinterpret_cast<const void*>(at + i), 0, kLocality);
 #else
     static_cast<void>(from);
 #endif
@@ -106,17 +110,22 @@ HWY_INLINE int64_t head_of(const std::array<T*, kRows>& row) {
     return behind % kItem == 0 ? (kLineBytes - behind) % kLineBytes / kItem : -1;
 }
 
+// Where a loop may begin its pairs: at any element, which changes no bit of an elementwise result; or where each_pair
+// does, since it reads what was stored as pairs of bf16, whose elements are not in order.
+enum class Cut { anywhere, in_pairs };
+template <typename T>
+inline constexpr Cut kCutOfStored = std::is_same_v<T, bf16> ? Cut::in_pairs : Cut::anywhere;
+
 // each_pair for a loop with results of n elements each: f(i, part, places). Past the cache it begins at a line of the
-// results, once a short head is done; results that do not share their lines take turns on a stage. How a row is cut
-// changes no bit of an elementwise result.
-template <bool kPast, typename T, size_t kRows, typename F>
+// results, once a short head is done; results that do not share their lines, or cannot, take turns on a stage.
+template <bool kPast, Cut kCut = Cut::anywhere, typename T, size_t kRows, typename F>
 HWY_INLINE void each_result(int64_t n, const std::array<T*, kRows>& row, const F& f) {
     const auto step = static_cast<int64_t>(pair_lanes());
     const Places<false, T, kRows> cached{row, 0};
     if constexpr (!kPast || HWY_TARGET == HWY_SCALAR)  // which has no such stores
         return each_pair(n, [&](int64_t i, auto part) HWY_ATTR { f(i, part, cached); });
     const int64_t line = head_of(row);
-    if (line >= 0) {
+    if (line >= 0 && (kCut == Cut::anywhere || line % step == 0)) {
         const Places<true, T, kRows> past{row, 0};
         const int64_t head = std::min(line, n);
         int64_t i = 0;
