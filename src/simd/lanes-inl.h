@@ -188,6 +188,15 @@ HWY_INLINE Words pack_pair(const f16*, Pair v) {
                second = hn::BitCast(d16, hn::DemoteTo(dh, v.second));
     return hn::BitCast(hn::RebindToUnsigned<F32>(), hn::Combine(hn::Repartition<uint16_t, F32>(), second, first));
 }
+// Two stores are cheaper than one and a shuffle, where it need not be one.
+template <NaNs kNaNs = NaNs::any>
+HWY_INLINE void store_pair(f16* to, Pair v) {
+    const F32 d;
+    const hn::Rebind<hwy::float16_t, F32> dh;
+    auto* half = reinterpret_cast<hwy::float16_t*>(to);
+    hn::StoreU(hn::DemoteTo(dh, v.first), dh, half);
+    hn::StoreU(hn::DemoteTo(dh, v.second), dh, half + hn::Lanes(d));
+}
 
 #endif
 

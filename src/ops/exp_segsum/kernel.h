@@ -1,6 +1,7 @@
 // Both operators on one T×T matrix, some of its rows at a time: a matrix need not be in one piece, nor in the cache.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/cpu.h"
@@ -17,10 +18,16 @@ inline constexpr int64_t kRowGroup = 4;
 
 // out[i][j] = exp(x[j+1] + … + x[i])
 struct ForwardColumns {
-    double* value;  // [padded(T)]: of every column, x[j+1] + … + x[i], or e to that power
+    double* value;  // [padded(T)]: of every column, x[j+1] + … + x[i], or e to that power, at the row or the anchor
     double* step;   // [padded(T)]: x[i], or e^x[i]: what row i adds, or multiplies by
-    bool products;  // which of the two
-    double least;   // a product below it is 0 in f32 and remains so: it is made 0, since underflow is slow on many CPUs
+    float* anchor;  // [padded(T)]: 2^32·value in f32
+    bool past = false;      // rows go past the cache; they begin with lines then, and are whole ones
+    bool products = false;  // which of the two
+    bool tame = false;      // products that f32 can hold from anchor to anchor, if e^x[i] do not fade too fast
+    bool anchored = false;  // whether the rows since the last anchor are `since` times it
+    double since = 1;
+    double least =
+        0;  // a product below it is 0 in f32 and remains so: it is made 0, since underflow is slow on many CPUs
 };
 struct ForwardKernel {
     // x: [T]
@@ -28,8 +35,9 @@ struct ForwardKernel {
     // Rows [first, first + count), in ascending order from call to call; first is a multiple of kRowGroup. to: [count,
     // T], rows `pitch` elements apart. A row that is no multiple of kPadding spills into what follows it, the last one
     // too.
-    void (*rows)(int64_t first, int64_t count, int64_t size, const ForwardColumns& columns, void* to,
-                 int64_t pitch) noexcept;
+    void (*rows)(int64_t first, int64_t count, int64_t size, ForwardColumns& columns, void* to, int64_t pitch) noexcept;
+    // Past the cache, from a stage.
+    void (*copy)(std::byte* to, const std::byte* from, int64_t bytes) noexcept;
 };
 
 // out[k] = Σ_{i ≥ k} Σ_{j < k} g[i][j]·y[i][j]

@@ -16,6 +16,7 @@ constexpr int64_t kMostOnStack = 4096;       // columns whose sums live on the s
 constexpr int64_t kFewOnStack = 512;         // a small call may run on its caller's thread, whose stack may be short
 constexpr int64_t kGatherRows = 16;          // copied at a time: whole lines of a transposed matrix
 constexpr int64_t kStageElements = 4096;     // of the result, made in the cache and then moved to its place
+constexpr int64_t kLine = 64;                // bytes
 
 // A [.., rows, columns] view from its last two dims; strides in elements.
 struct MatrixStrides {
@@ -47,10 +48,11 @@ struct ForwardPlan final : Work {
     int64_t size = 0, item = 0, x_step = 0, stage_rows = 0;
     MatrixStrides out;
     bool streaming = false;
-    bool in_place = false;  // rows are made where they belong
+    bool in_place = false;  // rows are made where they belong; large ones only if they begin with lines
     bool small = false;     // matrices follow each other, and several fit the stage
     ForwardKernel kernel{};
     Piece<double> value, step;
+    Piece<float> anchor;
     Piece<std::byte> stage, x_copy;
 
     void run(std::byte* const* address, std::byte* workspace) const noexcept override;
@@ -94,7 +96,7 @@ void deliver(const ForwardPlan& plan, std::byte* to, const std::byte* stage, int
     const int64_t runs = gapless ? 1 : rows, bytes = gapless ? rows * row_bytes : row_bytes;
     for (int64_t run = 0; run < runs; ++run, to += plan.out.pitch * plan.item, stage += row_bytes) {
         if (plan.streaming)
-            copy_streaming(to, stage, bytes);
+            plan.kernel.copy(to, stage, bytes);
         else
             std::memcpy(to, stage, static_cast<size_t>(bytes));
     }
@@ -119,10 +121,14 @@ void make_large(const ForwardPlan& plan, int64_t begin, int64_t end, const Forwa
                 ForwardColumns& columns) noexcept {
     for (int64_t m = begin; m < end; ++m) {
         plan.kernel.begin(at.self(m), plan.size, columns);
-        if (plan.in_place) {
+        const bool lines =
+            reinterpret_cast<uintptr_t>(at.out(m)) % kLine == 0 && plan.out.pitch * plan.item % kLine == 0;
+        if (plan.in_place && (lines || !plan.streaming)) {
+            columns.past = plan.streaming;
             plan.kernel.rows(0, plan.size, plan.size, columns, at.out(m), plan.out.pitch);
             continue;
         }
+        columns.past = false;
         for (int64_t i = 0; i < plan.size; i += plan.stage_rows) {
             const int64_t rows = std::min(plan.stage_rows, plan.size - i);
             plan.kernel.rows(i, rows, plan.size, columns, at.stage, plan.size);
@@ -135,10 +141,12 @@ template <int64_t kMost>
 void forward_block(const ForwardPlan& plan, std::byte* const* address, std::byte* workspace, int64_t block,
                    int slot) noexcept {
     alignas(64) double value[kMost], step[kMost];
+    alignas(64) float anchor[kMost];
     alignas(64) std::byte stage[(std::max(kStageElements, kRowGroup * kMost) + kPadding) * sizeof(float)];
     const bool here = plan.size <= kMost;
-    ForwardColumns columns = {here ? value : plan.value.at(workspace, slot),
-                              here ? step : plan.step.at(workspace, slot), false, 0};
+    ForwardColumns columns{.value = here ? value : plan.value.at(workspace, slot),
+                           .step = here ? step : plan.step.at(workspace, slot),
+                           .anchor = here ? anchor : plan.anchor.at(workspace, slot)};
     const ForwardOperands at = {plan, address, plan.x_copy.at(workspace, slot),
                                 here ? stage : plan.stage.at(workspace, slot)};
     const int64_t begin = block * plan.blocks.matrices;
@@ -215,7 +223,7 @@ Planned plan_forward(const Call& call) {
     plan.out = matrix_strides(out, plan.size);
     result.bytes = out.numel() * plan.item;
     plan.streaming = out.numel() * plan.item > kStreamingBytes;
-    plan.in_place = plan.out.dense && !plan.streaming && plan.size % kPadding == 0;
+    plan.in_place = plan.out.dense && plan.size % kPadding == 0;
     const int64_t matrix = plan.size * plan.size;
     plan.small = !plan.in_place && plan.out.dense && plan.out.pitch == plan.size && matrix <= kStageElements / 2 &&
                  plan.batch.packed(1, matrix * plan.item);
@@ -223,6 +231,7 @@ Planned plan_forward(const Call& call) {
     if (plan.size > kMostOnStack) {
         plan.value = result.scratch.book<double>(padded(plan.size), threads);
         plan.step = result.scratch.book<double>(padded(plan.size), threads);
+        plan.anchor = result.scratch.book<float>(padded(plan.size), threads);
         plan.stage = result.scratch.book<std::byte>((kRowGroup * plan.size + kPadding) * plan.item, threads);
     }
     if (plan.x_step != 1) plan.x_copy = result.scratch.book<std::byte>(plan.size * plan.item, threads);

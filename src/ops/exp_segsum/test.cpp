@@ -311,6 +311,29 @@ TEST(ExpSegsum, WideRanges) {
     }
 }
 
+// 16-bit results from anchor to anchor: rates that f32 can follow and others in one matrix, results that fade through
+// the subnormal numbers and come back, sizes around the anchors.
+TEST(ExpSegsum, Anchors) {
+    for (const std::string& isa : instruction_sets()) {
+        const Option cap("max_isa", isa);
+        for (const aclDataType type : {ACL_FLOAT16, ACL_BF16})
+            for (const int64_t size : {96, 111, 129, 192, 257}) {
+                Random random("anchors");
+                SCOPED_TRACE(isa + " " + type_name(type) + " " + std::to_string(size));
+                for (const double grown : {0.0, 15.0, 30.0}) {
+                    Array x = random.filled(type, {2, 2, size}, [&] {
+                        return random.chance(0.03) ? random.uniform(-70, 0) : random.uniform(-1, 0);
+                    });
+                    for (int64_t i = 0; i < x.size(); i += 7) x.set(i, grown * 7 / static_cast<double>(size));
+                    Forward(x).expect(false);
+                }
+                Array constant(type, {1, 1, size});  // e^-0.5 to e^-128
+                for (int64_t i = 0; i < size; ++i) constant.set(i, -0.5);
+                Forward(constant).expect(false);
+            }
+    }
+}
+
 // The gradient is the derivative of the forward: central differences of fourth order through the C interface.
 TEST(ExpSegsum, FiniteDifferences) {
     const Option golden("precision", "golden");
