@@ -97,8 +97,8 @@ HWY_INLINE V32 reciprocal(V32 x) {
 }
 HWY_INLINE Pair reciprocal(Pair x) { return {reciprocal(x.first), reciprocal(x.second)}; }
 
-// For results that are rounded to 16 bits, with a relative error of (4 + |x|)·2^-24: exp_lifted in fewer operations,
-// since base 2 needs no second part of ln 2.
+// For results that are rounded to 16 bits: exp_lifted in fewer operations, since base 2 needs no second part of ln 2.
+// Relative error (4 + 5/4·|x|)·2^-24: x·log2 e is rounded once, and its constant is off by 0.23·2^-24.
 HWY_INLINE Pair exp_lifted_coarse(Pair x) {
     const V32 least = hn::Set(F32(), -131.0f);  // the result would be subnormal; NaN is not below it
     const PairMask some = {hn::Mask<F32>{_mm512_cmp_ps_mask(x.first.raw, least.raw, _CMP_NLE_UQ)},
@@ -107,8 +107,8 @@ HWY_INLINE Pair exp_lifted_coarse(Pair x) {
     return scale_or_zero(some, exp2_polynomial(f, 0x1p64f), t - f);
 }
 
-// σ(a) = 1/(1 + e^-a) for results that are rounded to 16 bits, with a relative error of (8 + |a|·σ(−a))·2^-24, for
-// a ≥ −64; below, anything.
+// σ(a) = 1/(1 + e^-a) for results that are rounded to 16 bits, with a relative error of (8 + 5/4·|a|·σ(−a))·2^-24,
+// for a ≥ −64; below, anything.
 HWY_INLINE Pair sigmoid_coarse(Pair a) {
     const Pair t = a * set_pair(-kLog2E), f = fraction(t);
     return reciprocal(set_pair(1.0f) + scale(exp2_polynomial(f, 1.0f), t - f));
@@ -116,15 +116,15 @@ HWY_INLINE Pair sigmoid_coarse(Pair a) {
 
 #else
 
-// 2^kLift·2^(x·factor), relative error (2 + |x|/2) · 2^-24 where factor is ±log2 e. The exponent of the result must be
-// one of a normal f32, or the one below, which gives 0.
+// 2^kLift·2^(x·factor), where factor is ±log2 e. The exponent of the result must be one of a normal f32, or the one
+// below, which gives 0.
 template <int kLift>
 HWY_INLINE Pair exp_coarse(Pair x, float factor) {
     const Pair by = set_pair(factor), magic = set_pair(0x1.8p23f + 127.0f + kLift);
     const Pair shifted = mul_add(x, by, magic);
     return exp2_polynomial(mul_sub(x, by, shifted - magic), 1.0f) * power_of_two(shifted);
 }
-// As above. For these, three operations fewer than exp_lifted.
+// With the errors stated above.
 HWY_INLINE Pair exp_lifted_coarse(Pair x) { return exp_coarse<64>(max_or_nan(set_pair(kLeastExponent), x), kLog2E); }
 HWY_INLINE Pair sigmoid_coarse(Pair a) {
     const Pair one = set_pair(1.0f);
