@@ -37,8 +37,20 @@ constexpr double kLift = 0x1p32, kLeastSince = 0x1p-60;
 template <typename T>
 inline constexpr bool kAnchors = !std::is_same_v<T, float> && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128;
 
+// The values of row `first` − 1, from its diagonal backwards.
 template <typename T>
-void forward_begin(const void* x_, int64_t size, ForwardColumns& columns) noexcept {
+void set_values(int64_t first, ForwardColumns& columns) {
+    double value = columns.products ? 1 : 0;
+    for (int64_t j = first - 2; j >= 0; --j) {
+        const double step = columns.step[lane_of<T>(j + 1)];
+        value = columns.products ? value * step : value + step;
+        if (columns.products && value < columns.least) value = 0;
+        columns.value[lane_of<T>(j)] = value;
+    }
+}
+
+template <typename T>
+void forward_begin(const void* x_, int64_t size, int64_t first, ForwardColumns& columns) noexcept {
     const T* x = static_cast<const T*>(x_);
     Pair positive = set_pair(0);
     each_pair(size, [&](int64_t i, auto part) HWY_ATTR { positive = positive + positive_or_nan(load(x + i, part)); });
@@ -53,6 +65,7 @@ void forward_begin(const void* x_, int64_t size, ForwardColumns& columns) noexce
         store_wide(columns.step + i, columns.products ? exp(step) : step);
         store_wide(columns.value + i, start);
     });
+    set_values<T>(first, columns);
 }
 
 // Rows [first, first + kRows): every column takes its step; the column of the diagonal begins, those behind it wait.
@@ -317,6 +330,23 @@ void backward_rows(const MatrixRows& g, const MatrixRows& y, int64_t first, int6
     }
 }
 
+// What the rows of later panels add to out[k] is the sum of their columns left of k.
+template <typename T>
+void backward_join(double* sums, int64_t pitch, int64_t rows, int64_t size, double* result) noexcept {
+    const auto lanes = static_cast<int64_t>(pair_lanes());
+    for (int64_t end = (size - 1) / rows * rows; end > 0; end -= rows) {  // of the panel that receives
+        double* below = sums + end / rows * pitch;                        // all rows from `end` on
+        if (end + rows < size)
+            for (int64_t j = 0; j < end; j += lanes)
+                store_wide(below + j, load_wide(below + j) + load_wide(below + pitch + j));
+        double left = 0;
+        for (int64_t k = 0; k < end; ++k) {
+            if (k >= end - rows) result[k] += left;
+            left += below[lane_of<T>(k)];
+        }
+    }
+}
+
 template <typename T>
 void backward_store(const BackwardColumns& columns, int64_t size, void* out, int64_t step) noexcept {
     const auto lanes = static_cast<int64_t>(pair_lanes());
@@ -337,7 +367,9 @@ ForwardKernel forward_for(DType dtype) {
     });
 }
 BackwardKernel backward_for(DType dtype) {
-    return visit_float(dtype, []<typename T>(T) -> BackwardKernel { return {&backward_rows<T>, &backward_store<T>}; });
+    return visit_float(dtype, []<typename T>(T) -> BackwardKernel {
+        return {&backward_rows<T>, &backward_join<T>, &backward_store<T>};
+    });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -16,6 +16,9 @@ constexpr int64_t padded(int64_t size) { return (size + kPadding - 1) / kPadding
 // Rows are handed over in groups that begin at a multiple of this, so that cutting a matrix anywhere changes no bit.
 inline constexpr int64_t kRowGroup = 4;
 
+// The forward cuts a matrix of more rows than this into panels, which threads share.
+inline constexpr int64_t kPanelRows = 256;
+
 // out[i][j] = exp(x[j+1] + … + x[i])
 struct ForwardColumns {
     double* value;  // [padded(T)]: of every column, x[j+1] + … + x[i], or e to that power, at the row or the anchor
@@ -30,8 +33,8 @@ struct ForwardColumns {
         0;  // a product below it is 0 in f32 and remains so: it is made 0, since underflow is slow on many CPUs
 };
 struct ForwardKernel {
-    // x: [T]
-    void (*begin)(const void* x, int64_t size, ForwardColumns& columns) noexcept;
+    // Before the rows from `first` on, a multiple of kPanelRows. x: [T]
+    void (*begin)(const void* x, int64_t size, int64_t first, ForwardColumns& columns) noexcept;
     // Rows [first, first + count), in ascending order from call to call; first is a multiple of kRowGroup. to: [count,
     // T], rows `pitch` elements apart. A row that is no multiple of kPadding spills into what follows it, the last one
     // too.
@@ -58,6 +61,9 @@ struct BackwardKernel {
     // Rows [first, first + count), in descending order from call to call; the first call begins a matrix.
     void (*rows)(const MatrixRows& g, const MatrixRows& y, int64_t first, int64_t count, int64_t size,
                  BackwardColumns& columns) noexcept;
+    // The result of a matrix from those of its panels, each computed as if it were all there is: panel p has the rows
+    // from p·rows on, and sums[p] of its columns, `pitch` apart. result: [T]
+    void (*join)(double* sums, int64_t pitch, int64_t rows, int64_t size, double* result) noexcept;
     // out: [T], `step` elements apart
     void (*store)(const BackwardColumns& columns, int64_t size, void* out, int64_t step) noexcept;
 };
