@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace gradus::testing {
 namespace {
@@ -116,6 +117,39 @@ void expect_same_bits(const std::function<Call()>& call) {
     Call early = call();
     early.destroy_early = true;
     compare(early, "tensors destroyed early");
+}
+
+void expect_same_bits_past_cache(const std::function<Call()>& call) {
+    constexpr int64_t kLarge = (32 << 20) + (1 << 20);
+    const Option off("limits", "off");
+    const Call::Results want = call().run();
+    ASSERT_FALSE(want.empty());
+    for (const int64_t shift : {0, 3}) {
+        Call large = call();
+        int64_t most = 0;
+        for (const Call::Tensor& t : large.tensors)
+            if (t.output) most = std::max(most, static_cast<int64_t>(t.values.bytes.size()));
+        const auto times = static_cast<size_t>(kLarge / most + 1);
+        for (Call::Tensor& t : large.tensors) {
+            const size_t once = t.values.bytes.size();
+            t.values.bytes.resize(times * once);
+            for (size_t k = 1; k < times; ++k)
+                std::memcpy(t.values.bytes.data() + k * once, t.values.bytes.data(), once);
+            t.values.shape[0] *= static_cast<int64_t>(times);
+            t.layout = dense(t.values.shape);
+        }
+        large.shift = shift;
+        const Call::Results got = large.run();
+        for (const auto& [name, array] : want) {
+            ASSERT_TRUE(got.count(name));
+            const Array& all = got.at(name);
+            for (size_t k = 0; k < times; ++k) {
+                const size_t size = array.bytes.size();
+                ASSERT_EQ(std::memcmp(all.bytes.data() + k * size, array.bytes.data(), size), 0)
+                    << large.op << " " << name << ", copy " << k << " of " << times << ", moved by " << shift;
+            }
+        }
+    }
 }
 
 void expect_products(const std::function<Call()>& good, const std::vector<std::string>& supported) {

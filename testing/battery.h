@@ -30,6 +30,10 @@ void expect_common_refusals(const std::function<Call()>& good, const Traits& tra
 // Same bits for 1, 2 and 7 threads, at every alignment, at the edge of a page, on every run; `call` is any legal call.
 void expect_same_bits(const std::function<Call()>& call);
 
+// Same bits when the result is too large for the cache and is written past it, aligned to lines or not: `call` many
+// times over, along the first dim of all its tensors.
+void expect_same_bits_past_cache(const std::function<Call()>& call);
+
 // Executors: spent, repeatable, with new addresses, too little workspace, dead streams, foreign handles, overlap,
 // addresses outside, several threads. `make` gives calls of one shape with fresh values.
 void expect_executor_rules(const std::function<Call()>& make);

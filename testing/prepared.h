@@ -16,16 +16,19 @@ namespace gradus::testing {
 inline constexpr std::byte kPoison{0xFF};  // NaN in every float type, −1 in every integer
 inline constexpr int64_t kGuard = 64;
 
-// Visits every element: dense index and position in the storage.
+// Visits every element, neighbours in one go: dense index, position in the storage, how many.
 template <typename F>
-void each_element(const Shape& shape, const Layout& layout, const F& f) {
+void each_run(const Shape& shape, const Layout& layout, const F& f) {
     const int64_t count = numel(shape);
+    const bool rows = !shape.empty() && layout.stride.back() == 1;
+    const int64_t length = rows ? shape.back() : 1;
+    const size_t outer = shape.size() - (rows ? 1 : 0);
     std::vector<int64_t> index(shape.size());
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < count; i += length) {
         int64_t at = layout.offset;
-        for (size_t d = 0; d < shape.size(); ++d) at += index[d] * layout.stride[d];
-        f(i, at);
-        for (size_t d = shape.size(); d-- > 0;) {
+        for (size_t d = 0; d < outer; ++d) at += index[d] * layout.stride[d];
+        f(i, at, length);
+        for (size_t d = outer; d-- > 0;) {
             if (++index[d] < shape[d]) break;
             index[d] = 0;
         }
@@ -42,11 +45,10 @@ class Placed {
                                               : 0;
         const int64_t back = memory == Memory::page_end ? 0 : kGuard;
         image_.assign(static_cast<size_t>(front_ + from.layout.storage * item + back), kPoison);
-        each_element(from.values.shape, from.layout, [&](int64_t i, int64_t at) {
-            const bool inside = at >= 0 && at < from.layout.storage;  // a lie about strides may lead anywhere
-            if (!from.output && inside)
-                std::memcpy(image_.data() + front_ + at * item, from.values.bytes.data() + i * item,
-                            static_cast<size_t>(item));
+        each_run(from.values.shape, from.layout, [&](int64_t i, int64_t at, int64_t n) {
+            if (from.output || at < 0 || at >= from.layout.storage) return;  // a lie about strides may lead anywhere
+            std::memcpy(image_.data() + front_ + at * item, from.values.bytes.data() + i * item,
+                        static_cast<size_t>(std::min(n, from.layout.storage - at) * item));
         });
         if (memory == Memory::device) {
             EXPECT_EQ(aclrtMalloc(&device_, image_.size(), ACL_MEM_MALLOC_HUGE_FIRST), 0) << take_message();
@@ -89,11 +91,11 @@ class Placed {
         const int64_t item = tensor_.values.item();
         Array result(tensor_.values.type, tensor_.values.shape);
         std::vector<std::byte> expected = image_;
-        each_element(result.shape, tensor_.layout, [&](int64_t i, int64_t at) {
-            std::memcpy(result.bytes.data() + i * item, now.data() + front_ + at * item, static_cast<size_t>(item));
-            if (tensor_.output)
-                std::memcpy(expected.data() + front_ + at * item, now.data() + front_ + at * item,
-                            static_cast<size_t>(item));
+        each_run(result.shape, tensor_.layout, [&](int64_t i, int64_t at, int64_t n) {
+            const std::byte* from = now.data() + front_ + at * item;
+            const auto bytes = static_cast<size_t>(n * item);
+            std::memcpy(result.bytes.data() + i * item, from, bytes);
+            if (tensor_.output) std::memcpy(expected.data() + front_ + at * item, from, bytes);
         });
         const auto [at, other] = std::mismatch(now.begin(), now.end(), expected.begin());
         EXPECT_TRUE(at == now.end()) << op << (tensor_.output ? ": wrote outside the view of " : ": changed the input ")

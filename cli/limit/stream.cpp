@@ -33,59 +33,69 @@ typedef uint64_t Line __attribute__((vector_size(64)));
 struct Way {
     int64_t step;     // bytes of one strip before the next has its turn
     bool past_cache;  // non-temporal writes
+    int64_t ahead;    // bytes that reads are told to the memory in advance, 0: not at all
 };
 #if defined(__x86_64__)
-constexpr Way kWays[] = {{kFine, false}, {kStage, false}, {kFine, true}, {kStage, true}};
+constexpr Way kWays[] = {
+    {kFine, false, 0}, {kStage, false, 0}, {kFine, true, 0}, {kFine, true, 1024}, {kStage, true, 0}};
 #else
-constexpr Way kWays[] = {{kFine, false}, {kStage, false}};
+constexpr Way kWays[] = {{kFine, false, 0}, {kStage, false, 0}};
 #endif
 
 struct Pointers {
     std::array<std::byte*, kMostStrips> read{}, write{};
 };
 
-template <bool kPastCache>
-__attribute__((always_inline)) inline void store_line(std::byte* to, const Line& line) {
-#if defined(__x86_64__)
-    if constexpr (kPastCache) {
-        for (int i = 0; i < 4; ++i) {
-            __m128i part;
-            std::memcpy(&part, reinterpret_cast<const std::byte*>(&line) + 16 * i, 16);
-            _mm_stream_si128(reinterpret_cast<__m128i*>(to + 16 * i), part);
-        }
-        return;
-    }
-#endif
-    std::memcpy(to, &line, sizeof line);
+void lines_through(std::byte* to, const Line* from, int64_t lines) {
+    std::memcpy(to, from, static_cast<size_t>(lines * kLine));
 }
 
+#if defined(__x86_64__)
+
+// Past the cache with the widest stores there are: a line in one, or the limit would flatter who has them.
+void lines_sse2(std::byte* to, const Line* from, int64_t lines) {
+    const auto* part = reinterpret_cast<const __m128i*>(from);
+    for (int64_t i = 0; i < 4 * lines; ++i) _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, part[i]);
+}
+__attribute__((target("avx2"))) void lines_avx2(std::byte* to, const Line* from, int64_t lines) {
+    const auto* part = reinterpret_cast<const __m256i*>(from);
+    for (int64_t i = 0; i < 2 * lines; ++i) _mm256_stream_si256(reinterpret_cast<__m256i*>(to) + i, part[i]);
+}
+__attribute__((target("avx512f"))) void lines_avx512(std::byte* to, const Line* from, int64_t lines) {
+    const auto* part = reinterpret_cast<const __m512i*>(from);
+    for (int64_t i = 0; i < lines; ++i) _mm512_stream_si512(reinterpret_cast<__m512i*>(to) + i, part[i]);
+}
+auto* lines_past() {
+    if (__builtin_cpu_supports("avx512f")) return lines_avx512;
+    return __builtin_cpu_supports("avx2") ? lines_avx2 : lines_sse2;
+}
+
+#else
+
+auto* lines_past() { return lines_through; }
+
+#endif
+
 // One row of every strip, in whole lines: their sum without carries is written wherever there is something to write.
-template <bool kPastCache>
-__attribute__((always_inline)) inline uint64_t move(const Pointers& p, size_t reads, size_t writes, int64_t bytes,
-                                                    int64_t step) {
+GRADUS_WIDE uint64_t move(const Pointers& p, size_t reads, size_t writes, int64_t bytes, const Way& way,
+                          void (*store_lines)(std::byte*, const Line*, int64_t)) {
     alignas(kLine) Line stage[kStage / kLine] = {};
     Line sum{};
-    for (int64_t at = 0; at + kLine <= bytes; at += step) {
-        const int64_t lines = std::min(step, bytes - at) / kLine;
+    for (int64_t at = 0; at + kLine <= bytes; at += way.step) {
+        const int64_t lines = std::min(way.step, bytes - at) / kLine;
         for (size_t r = 0; r < reads; ++r) {
             for (int64_t i = 0; i < lines; ++i) {
+                const std::byte* from = p.read[r] + at + i * kLine;
+                if (way.ahead != 0) __builtin_prefetch(from + way.ahead);
                 Line line;
-                std::memcpy(&line, p.read[r] + at + i * kLine, sizeof line);
+                std::memcpy(&line, from, sizeof line);
                 stage[i] = r == 0 ? line : stage[i] ^ line;
             }
         }
-        for (size_t w = 0; w < writes; ++w)
-            for (int64_t i = 0; i < lines; ++i) store_line<kPastCache>(p.write[w] + at + i * kLine, stage[i]);
+        for (size_t w = 0; w < writes; ++w) store_lines(p.write[w] + at, stage, lines);
         sum ^= stage[0];
     }
     return sum[0];
-}
-
-GRADUS_WIDE uint64_t move_through(const Pointers& p, size_t reads, size_t writes, int64_t bytes, int64_t step) {
-    return move<false>(p, reads, writes, bytes, step);
-}
-GRADUS_WIDE uint64_t move_past(const Pointers& p, size_t reads, size_t writes, int64_t bytes, int64_t step) {
-    return move<true>(p, reads, writes, bytes, step);
 }
 
 struct Stream {
@@ -105,7 +115,7 @@ struct Stream {
             if (way.past_cache) lost = std::max(lost, shift);
         }
         const int64_t length = std::min(bytes, total - row * bytes) - lost;
-        return (way.past_cache ? move_past : move_through)(p, reads.size(), writes.size(), length, way.step);
+        return move(p, reads.size(), writes.size(), length, way, way.past_cache ? lines_past() : lines_through);
     }
 
     double run(const Way& way) const {

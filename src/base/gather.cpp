@@ -1,10 +1,6 @@
 #include "base/gather.h"
 
-#include <algorithm>
-#include <atomic>
 #include <cstring>
-
-#include "base/cpu.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -82,64 +78,10 @@ void scatter_rows(std::byte* strided, const std::byte* dense, const RowCopy& cop
     }
 }
 
+void stream_fence() noexcept {
 #if defined(__x86_64__)
-namespace {
-
-constexpr int64_t kLine = 64;
-
-// Whole lines to an aligned place. The widest stores win: two or four to a line compete with whatever else the core
-// writes (128 MiB from L1, two threads on a busy AVX2 machine: 32 bytes at a time 2.0 times as fast as 16).
-using CopyLines = void (*)(std::byte* to, const std::byte* from, int64_t lines) noexcept;
-
-void lines_sse2(std::byte* to, const std::byte* from, int64_t lines) noexcept {
-    for (int64_t i = 0; i < lines * kLine; i += 16)
-        _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
-                         _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
-}
-
-__attribute__((target("avx"))) void lines_avx(std::byte* to, const std::byte* from, int64_t lines) noexcept {
-    for (int64_t i = 0; i < lines * kLine; i += 32)
-        _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i),
-                            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i)));
-}
-
-__attribute__((target("avx512f"))) void lines_avx512(std::byte* to, const std::byte* from, int64_t lines) noexcept {
-    for (int64_t i = 0; i < lines * kLine; i += 64)
-        _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
-}
-
-// Null: not chosen yet. Threads that come at once all write the same; no guard that a fork could leave shut.
-constinit std::atomic<CopyLines> chosen_lines{nullptr};
-
-CopyLines choose_lines() noexcept {
-    const CopyLines lines = cpu_has(Isa::avx512) ? lines_avx512 : cpu_has(Isa::avx2) ? lines_avx : lines_sse2;
-    chosen_lines.store(lines, std::memory_order_relaxed);
-    return lines;
-}
-
-}  // namespace
-
-void copy_streaming(std::byte* to, const std::byte* from, int64_t bytes) noexcept {
-    CopyLines copy_lines = chosen_lines.load(std::memory_order_relaxed);
-    if (copy_lines == nullptr) copy_lines = choose_lines();
-    // whole lines only: a line that is written in part is read first after all
-    const int64_t head = std::min(bytes, static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) % kLine));
-    const int64_t lines = (bytes - head) / kLine, tail = head + lines * kLine;
-    std::memcpy(to, from, static_cast<size_t>(head));
-    copy_lines(to + head, from + head, lines);
-    std::memcpy(to + tail, from + tail, static_cast<size_t>(bytes - tail));
-}
-
-void stream_fence() noexcept { _mm_sfence(); }
-
-#else
-
-void copy_streaming(std::byte* to, const std::byte* from, int64_t bytes) noexcept {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
-}
-
-void stream_fence() noexcept {}
-
+    _mm_sfence();
 #endif
+}
 
 }  // namespace gradus

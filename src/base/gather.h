@@ -1,4 +1,4 @@
-// Moving elements without looking at them: gather and scatter between strides, and stores that bypass the cache.
+// Moving elements without looking at them: gather and scatter between strides; and when results bypass the cache.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,7 @@ void scatter_rows(std::byte* strided, const std::byte* dense, const RowCopy& cop
 // Results larger than this are written past the cache; below, the next operator wants to find them there.
 inline constexpr int64_t kStreamingBytes = 32 << 20;
 
-// Like memcpy, past the cache: for results larger than it, 1.4 to 1.9 times faster, since no line is read to be
-// written. Any alignment; fenced by stream_fence() before other threads may look.
-void copy_streaming(std::byte* to, const std::byte* from, int64_t bytes) noexcept;
+// What kernels have written past the cache (simd/stream-inl.h) comes before whatever this thread writes afterwards.
 void stream_fence() noexcept;
 
 }  // namespace gradus

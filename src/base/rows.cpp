@@ -47,9 +47,11 @@ bool Rows::all_dense() const {
     return true;
 }
 
-Tiles tiles_of(std::span<const RowOperand> operands, bool streaming) {
-    Tiles tiles{.rows = rows_of(operands), .streaming = streaming};
+Tiles tiles_of(std::span<const RowOperand> operands, bool large) {
+    Tiles tiles{.rows = rows_of(operands), .streaming = large};
     const Rows& rows = tiles.rows;
+    for (int i = 0; i < rows.operands; ++i)
+        if (rows.operand[static_cast<size_t>(i)].written && !rows.dense(i)) tiles.streaming = false;
     // Operands that run against the grain are gathered a stage at a time for many rows, so that the lines touched by
     // one row are still in the cache for the next.
     tiles.tile_columns = std::min(rows.length, rows.all_dense() ? Tiles::kTileElements : Tiles::kStage);

@@ -48,13 +48,13 @@ struct Tiles {
 
     Rows rows;
     int64_t tile_rows = 0, tile_columns = 0, column_tiles = 0, count = 0;
-    bool streaming = false;  // results go past the cache
+    bool streaming = false;  // the kernel writes its results past the cache
 };
-// The operands have elements.
-Tiles tiles_of(std::span<const RowOperand> operands, bool streaming);
+// The operands have elements. Large results are streamed where the kernel writes them itself.
+Tiles tiles_of(std::span<const RowOperand> operands, bool large);
 
 // Calls kernel(pointers, n) for dense pieces that together make up the tile. An operand that is not dense is copied to
-// a stack buffer and back; so is a streamed result, which leaves alignment to the copy.
+// a stack buffer and back.
 template <typename Kernel>
 void run_tile(const Tiles& tiles, int64_t tile, std::byte* const* address, const Kernel& kernel) noexcept {
     const Rows& rows = tiles.rows;
@@ -66,7 +66,7 @@ void run_tile(const Tiles& tiles, int64_t tile, std::byte* const* address, const
     int64_t most = Tiles::kStage;  // elements that every stage has room for: f64 has half
     for (int i = 0; i < rows.operands; ++i) {
         const auto& operand = rows.operand[static_cast<size_t>(i)];
-        any_staged |= staged[static_cast<size_t>(i)] = !rows.dense(i) || (operand.written && tiles.streaming);
+        any_staged |= staged[static_cast<size_t>(i)] = !rows.dense(i);
         most = std::min(most, kStageBytes / operand.item);
     }
     const int64_t row_begin = tile / tiles.column_tiles * tiles.tile_rows;
@@ -88,11 +88,7 @@ void run_tile(const Tiles& tiles, int64_t tile, std::byte* const* address, const
             for (int i = 0; i < rows.operands; ++i) {
                 const size_t k = static_cast<size_t>(i);
                 const auto& operand = rows.operand[k];
-                if (!staged[k] || !operand.written) continue;
-                if (rows.dense(i))
-                    copy_streaming(real[k], dense[k], n * operand.item);
-                else
-                    scatter(real[k], operand.step, dense[k], n, operand.item);
+                if (staged[k] && operand.written) scatter(real[k], operand.step, dense[k], n, operand.item);
             }
         }
     }

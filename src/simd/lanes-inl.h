@@ -14,6 +14,11 @@
 
 #include "base/dtype.h"
 
+// Highway's words for AVX-512: what it has no function for is written with intrinsics, beside a sibling for all others.
+#ifndef GRADUS_AVX512
+#define GRADUS_AVX512 (HWY_ARCH_X86 && HWY_TARGET < HWY_AVX2)
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace gradus {
 namespace HWY_NAMESPACE {
@@ -41,13 +46,16 @@ HWY_INLINE Pair mul_sub(Pair a, Pair b, Pair c) {  // a·b − c
 HWY_INLINE Pair neg_mul_add(Pair a, Pair b, Pair c) {
     return {hn::NegMulAdd(a.first, b.first, c.first), hn::NegMulAdd(a.second, b.second, c.second)};
 }
-// The larger; b when either is NaN.
+// The larger and the smaller; b when either is NaN, which some of Highway's drop.
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
-HWY_INLINE V32 max_or_nan(V32 a, V32 b) { return hn::IfThenElse(hn::Gt(a, b), a, b); }  // Max would drop the NaN
+HWY_INLINE V32 max_or_nan(V32 a, V32 b) { return hn::IfThenElse(hn::Gt(a, b), a, b); }
+HWY_INLINE V32 min_or_nan(V32 a, V32 b) { return hn::IfThenElse(hn::Lt(a, b), a, b); }
 #else
 HWY_INLINE V32 max_or_nan(V32 a, V32 b) { return hn::Max(a, b); }
+HWY_INLINE V32 min_or_nan(V32 a, V32 b) { return hn::Min(a, b); }
 #endif
 HWY_INLINE Pair max_or_nan(Pair a, Pair b) { return {max_or_nan(a.first, b.first), max_or_nan(a.second, b.second)}; }
+HWY_INLINE Pair min_or_nan(Pair a, Pair b) { return {min_or_nan(a.first, b.first), min_or_nan(a.second, b.second)}; }
 HWY_INLINE Pair negative_abs(Pair a) {
     const V32 sign = hn::Set(F32(), -0.0f);
     return {hn::Or(a.first, sign), hn::Or(a.second, sign)};
@@ -57,6 +65,21 @@ HWY_INLINE Pair if_negative(Pair x, Pair yes, Pair no) {
     return {hn::IfNegativeThenElse(x.first, yes.first, no.first),
             hn::IfNegativeThenElse(x.second, yes.second, no.second)};
 }
+
+struct PairMask {
+    hn::Mask<F32> first, second;
+};
+HWY_INLINE Pair if_then_else(PairMask mask, Pair yes, Pair no) {
+    return {hn::IfThenElse(mask.first, yes.first, no.first), hn::IfThenElse(mask.second, yes.second, no.second)};
+}
+HWY_INLINE Pair if_then_else_zero(PairMask mask, Pair yes) {
+    return {hn::IfThenElseZero(mask.first, yes.first), hn::IfThenElseZero(mask.second, yes.second)};
+}
+HWY_INLINE PairMask below(Pair a, float bound) {  // NaN is not
+    const V32 b = hn::Set(F32(), bound);
+    return {hn::Lt(a.first, b), hn::Lt(a.second, b)};
+}
+HWY_INLINE bool any_of(PairMask mask) { return !hn::AllFalse(F32(), hn::Or(mask.first, mask.second)); }
 
 // What NaNs a store may meet. Those of arithmetic on 16-bit inputs end in 16 zero bits (they came in so, or the CPU
 // made them), and adding half a unit cannot carry out of those: no need to look for them, 1.09 times faster in bf16
@@ -85,11 +108,21 @@ HWY_INLINE Pair load_pair(const bf16* from) {
     return {hn::BitCast(d, hn::ShiftLeft<16>(words)), hn::BitCast(d, hn::And(words, hn::Set(du, 0xFFFF0000u)))};
 }
 
+// A pair in 16 bits.
+using Words = hn::Vec<hn::RebindToUnsigned<F32>>;
+
 // The bf16 is left in the high half. A NaN must not round to infinity or zero.
 template <NaNs kNaNs>
-HWY_INLINE hn::Vec<hn::RebindToUnsigned<F32>> round_to_bf16(V32 value) {
+HWY_INLINE Words round_to_bf16(V32 value) {
     const hn::RebindToUnsigned<F32> du;
     const auto bits = hn::BitCast(du, value);
+#if GRADUS_AVX512
+    if constexpr (kNaNs == NaNs::of_16bit_inputs) {  // the odd ones in a mask: three operations, not four
+        const __mmask16 odd = _mm512_test_epi32_mask(bits.raw, _mm512_set1_epi32(0x10000));
+        const __m512i rounded = _mm512_add_epi32(bits.raw, _mm512_set1_epi32(0x7FFF));
+        return {_mm512_mask_sub_epi32(rounded, odd, rounded, _mm512_set1_epi32(-1))};
+    }
+#endif
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
     const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFFu)));
     if constexpr (kNaNs == NaNs::of_16bit_inputs) return rounded;
@@ -98,16 +131,26 @@ HWY_INLINE hn::Vec<hn::RebindToUnsigned<F32>> round_to_bf16(V32 value) {
 }
 
 template <NaNs kNaNs = NaNs::any>
-HWY_INLINE void store_pair(bf16* to, Pair v) {
+HWY_INLINE Words pack_pair(const bf16*, Pair v) {
     const hn::RebindToUnsigned<F32> du;
+#if HWY_TARGET != HWY_SCALAR && !GRADUS_AVX512
+    if constexpr (kNaNs == NaNs::of_16bit_inputs) {  // both halves of a pair at once: eight operations, not ten
+        const hn::Repartition<uint16_t, F32> d16;
+        const auto even = hn::BitCast(du, v.first), odd = hn::BitCast(du, v.second);
+        const auto high = hn::OddEven(hn::BitCast(d16, odd), hn::BitCast(d16, hn::ShiftRight<16>(even)));
+        const auto low = hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(odd)), hn::BitCast(d16, even));
+        // up if low > 2^15, or equal where high is odd: one less than low, but for an odd high, reaches 2^15
+        const auto up = hn::ShiftRight<15>(hn::SaturatedSub(low, hn::AndNot(high, hn::Set(d16, 1))));
+        return hn::BitCast(du, hn::Add(high, up));
+    }
+#endif
     const auto even = round_to_bf16<kNaNs>(v.first), odd = round_to_bf16<kNaNs>(v.second);
 #if HWY_TARGET == HWY_SCALAR
-    const auto words = hn::Or(hn::ShiftRight<16>(even), hn::And(odd, hn::Set(du, 0xFFFF0000u)));
+    return hn::Or(hn::ShiftRight<16>(even), hn::And(odd, hn::Set(du, 0xFFFF0000u)));
 #else
     const hn::Repartition<uint16_t, F32> d16;
-    const auto words = hn::BitCast(du, hn::OddEven(hn::BitCast(d16, odd), hn::BitCast(d16, hn::ShiftRight<16>(even))));
+    return hn::BitCast(du, hn::OddEven(hn::BitCast(d16, odd), hn::BitCast(d16, hn::ShiftRight<16>(even))));
 #endif
-    hn::StoreU(words, du, reinterpret_cast<uint32_t*>(to));
 }
 
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
@@ -120,10 +163,12 @@ HWY_INLINE Pair load_pair(const f16* from) {
 }
 
 template <NaNs kNaNs = NaNs::any>
-HWY_INLINE void store_pair(f16* to, Pair v) {
+HWY_INLINE Words pack_pair(const f16*, Pair v) {
     alignas(16) float wide[2 * HWY_MAX_BYTES / sizeof(float)];
+    alignas(16) f16 half[2 * HWY_MAX_BYTES / sizeof(float)];
     store_pair(wide, v);
-    for (size_t i = 0; i < pair_lanes(); ++i) to[i] = from_f64<f16>(wide[i]);
+    for (size_t i = 0; i < pair_lanes(); ++i) half[i] = from_f64<f16>(wide[i]);
+    return hn::LoadU(hn::RebindToUnsigned<F32>(), reinterpret_cast<const uint32_t*>(half));
 }
 
 #else
@@ -136,6 +181,15 @@ HWY_INLINE Pair load_pair(const f16* from) {
 }
 
 template <NaNs kNaNs = NaNs::any>
+HWY_INLINE Words pack_pair(const f16*, Pair v) {
+    const hn::Rebind<hwy::float16_t, F32> dh;
+    const hn::Rebind<uint16_t, F32> d16;
+    const auto first = hn::BitCast(d16, hn::DemoteTo(dh, v.first)),
+               second = hn::BitCast(d16, hn::DemoteTo(dh, v.second));
+    return hn::BitCast(hn::RebindToUnsigned<F32>(), hn::Combine(hn::Repartition<uint16_t, F32>(), second, first));
+}
+// Two stores are cheaper than one and a shuffle, where it need not be one.
+template <NaNs kNaNs = NaNs::any>
 HWY_INLINE void store_pair(f16* to, Pair v) {
     const F32 d;
     const hn::Rebind<hwy::float16_t, F32> dh;
@@ -145,6 +199,11 @@ HWY_INLINE void store_pair(f16* to, Pair v) {
 }
 
 #endif
+
+template <NaNs kNaNs = NaNs::any, typename T>
+HWY_INLINE void store_pair(T* to, Pair v) {
+    hn::StoreU(pack_pair<kNaNs>(to, v), hn::RebindToUnsigned<F32>(), reinterpret_cast<uint32_t*>(to));
+}
 
 // A loop over n elements, a pair at a time: f(i, Full()) for whole pairs, f(i, Part{rest}) for the tail. A tail goes
 // through a buffer: the same arithmetic on the same lanes, so it rounds like the rest.

@@ -64,18 +64,21 @@ HWY_INLINE void add_pairs(Sum& sum, int64_t n, const Add& add) {
     }
 }
 
-struct PairMask {
-    hn::Mask<F32> first, second;
-};
-
-HWY_INLINE Pair if_then_else(PairMask mask, Pair yes, Pair no) {
-    return {hn::IfThenElse(mask.first, yes.first, no.first), hn::IfThenElse(mask.second, yes.second, no.second)};
-}
-HWY_INLINE Pair if_then_else_zero(PairMask mask, Pair yes) {
-    return {hn::IfThenElseZero(mask.first, yes.first), hn::IfThenElseZero(mask.second, yes.second)};
-}
-
 // Which of the bytes that belong to a pair of T are 0, in the lanes that load_pair puts its elements into.
+#if GRADUS_AVX512
+template <typename T>
+HWY_INLINE PairMask zero_bytes(const uint8_t* from, Full) {
+    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    if constexpr (std::is_same_v<T, bf16>) {  // two bytes a lane: the even element's, then the odd one's
+        const __m512i words = _mm512_cvtepu16_epi32(bytes);
+        return {hn::Mask<F32>{_mm512_testn_epi32_mask(words, _mm512_set1_epi32(0xFF))},
+                hn::Mask<F32>{_mm512_testn_epi32_mask(words, _mm512_set1_epi32(0xFF00))}};
+    } else {
+        const uint32_t zero = _mm256_testn_epi8_mask(bytes, bytes);
+        return {hn::Mask<F32>{static_cast<__mmask16>(zero)}, hn::Mask<F32>{static_cast<__mmask16>(zero >> 16)}};
+    }
+}
+#else
 template <typename T>
 HWY_INLINE PairMask zero_bytes(const uint8_t* from, Full) {
     const F32 d;
@@ -93,6 +96,7 @@ HWY_INLINE PairMask zero_bytes(const uint8_t* from, Full) {
                 hn::RebindMask(d, hn::Eq(hn::PromoteTo(du, hn::LoadU(d8, from + hn::Lanes(d))), zero))};
     }
 }
+#endif
 template <typename T>
 HWY_INLINE PairMask zero_bytes(const uint8_t* from, Part part) {
     HWY_ALIGN uint8_t whole[2 * HWY_MAX_BYTES / sizeof(float)] = {};

@@ -157,60 +157,6 @@ TEST(ExpSegsum, ParticularViews) {
     }
 }
 
-// Large enough to be written past the cache, with matrices that start anywhere.
-TEST(ExpSegsum, Streaming) {
-    Random random("streaming");
-    Array x(ACL_BF16, {19, 19, 217});
-    for (int64_t i = 0; i < x.size(); ++i) x.set(i, i < 1009 ? random.normal(0.3) - 0.1 : x.at(i - 1009));
-    const Forward f(x);
-    const Call::Results results = f.call().run();
-    f.expect(results);
-    const Array apart = f.call().layout("out", padded(f.shape, 5)).run().at("out");
-    EXPECT_EQ(first_difference(apart, results.at("out")), -1);
-}
-
-// The same with matrices so small that several are written at a time; each must be what it is alone.
-TEST(ExpSegsum, StreamingSmall) {
-    Random random("streaming small");
-    const int64_t some = 97, all = 59000, size = 17;
-    const Array x = random_forward(random, ACL_BF16, {1, some, size}).x;
-    Array repeated(ACL_BF16, {1, all, size});
-    for (int64_t i = 0; i < repeated.size(); ++i) repeated.set(i, x.at(i % x.size()));
-    const Array want = Forward(x).call().run().at("out");
-    const Array got = Call("ExpSegsum").in("self", repeated).out("out", ACL_BF16, {1, all, size, size}).run().at("out");
-    const auto matrix = static_cast<size_t>(size * size * got.item());
-    for (int64_t m = 0; m < all; ++m)
-        ASSERT_EQ(std::memcmp(got.bytes.data() + static_cast<size_t>(m) * matrix,
-                              want.bytes.data() + static_cast<size_t>(m % some) * matrix, matrix),
-                  0)
-            << "matrix " << m;
-}
-
-// Sums of columns that do not fit the stack. Broadcast inputs keep it small.
-TEST(ExpSegsum, HugeMatrix) {
-    const int64_t size = 4131;
-    const Shape shape = {1, 1, size, size};
-    Array ones(ACL_FLOAT16, shape);
-    for (int64_t i = 0; i < ones.size(); ++i) ones.bytes[static_cast<size_t>(2 * i + 1)] = std::byte{0x3C};
-    for (const std::vector<int64_t>& stride : {std::vector<int64_t>{0, 0, 0, 0}, {0, 0, 0, 1}}) {
-        const Layout layout = {stride, 0, stride.back() * (size - 1) + 1};
-        Call call = Call("ExpSegsumBackward")
-                        .in("gradOutput", ones, layout)
-                        .in("gradSelf", ones, layout)
-                        .out("gradInput", ACL_FLOAT16, {1, 1, size});
-        const Array out = call.run().at("gradInput");
-        for (int64_t k = 0; k < size; ++k)
-            ASSERT_EQ(out.at(k), rounded(static_cast<double>(k * (size - k)), ACL_FLOAT16)) << k;
-    }
-    Array x(ACL_FLOAT16, {1, 1, size});
-    for (int64_t i = 0; i < size; ++i) x.set(i, i % 2 != 0 ? 0.5 : -0.5);
-    const Array out = Call("ExpSegsum").in("self", x).out("out", ACL_FLOAT16, shape).run().at("out");
-    const double up = rounded(std::exp(0.5), ACL_FLOAT16), down = rounded(std::exp(-0.5), ACL_FLOAT16);
-    for (int64_t i = 0; i < size; ++i)
-        for (int64_t j = 0; j < size; ++j)
-            ASSERT_EQ(out.at(i * size + j), j > i ? 0 : (i - j) % 2 == 0 ? 1 : i % 2 != 0 ? up : down) << i << " " << j;
-}
-
 // Elements whose sum contains a special value, and no others.
 TEST(ExpSegsum, SpecialValues) {
     for (const std::string& isa : instruction_sets()) {
@@ -307,6 +253,29 @@ TEST(ExpSegsum, WideRanges) {
                 Array x(type, {1, 1, 40});  // there and back: the sums end where they began
                 for (int64_t i = 0; i < 40; ++i) x.set(i, i < 20 ? -scale : scale);
                 Forward(x).expect(false);
+            }
+    }
+}
+
+// 16-bit results from anchor to anchor: rates that f32 can follow and others in one matrix, results that fade through
+// the subnormal numbers and come back, sizes around the anchors.
+TEST(ExpSegsum, Anchors) {
+    for (const std::string& isa : instruction_sets()) {
+        const Option cap("max_isa", isa);
+        for (const aclDataType type : {ACL_FLOAT16, ACL_BF16})
+            for (const int64_t size : {96, 111, 129, 192, 257}) {
+                Random random("anchors");
+                SCOPED_TRACE(isa + " " + type_name(type) + " " + std::to_string(size));
+                for (const double grown : {0.0, 15.0, 30.0}) {
+                    Array x = random.filled(type, {2, 2, size}, [&] {
+                        return random.chance(0.03) ? random.uniform(-70, 0) : random.uniform(-1, 0);
+                    });
+                    for (int64_t i = 0; i < x.size(); i += 7) x.set(i, grown * 7 / static_cast<double>(size));
+                    Forward(x).expect(false);
+                }
+                Array constant(type, {1, 1, size});  // e^-0.5 to e^-128
+                for (int64_t i = 0; i < size; ++i) constant.set(i, -0.5);
+                Forward(constant).expect(false);
             }
     }
 }

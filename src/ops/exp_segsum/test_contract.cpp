@@ -55,6 +55,22 @@ TEST(ExpSegsum, SameBits) {
         }
 }
 
+// Rows that begin with a line, elsewhere, and rows that are no whole lines.
+TEST(ExpSegsum, PastTheCache) {
+    for (const std::string& isa : instruction_sets()) {
+        if (isa == "scalar" || isa == "avx512_bf16" || isa == "amx") continue;  // no such stores; as avx512
+        const Option cap("max_isa", isa);
+        Random random("past");
+        for (const auto& [type, size] :
+             std::vector<std::pair<aclDataType, int64_t>>{{ACL_FLOAT, 64}, {ACL_BF16, 128}, {ACL_FLOAT16, 100}}) {
+            SCOPED_TRACE(isa + " " + type_name(type) + " " + std::to_string(size));
+            const Array x = random.filled(type, {3, 2, size}, [&] { return random.uniform(-0.6, 0.1); });
+            const Forward f(x);
+            expect_same_bits_past_cache([&f] { return f.call(); });
+        }
+    }
+}
+
 TEST(ExpSegsum, MatricesAloneAreThoseOfTheWhole) {
     Random random("alone");
     for (const aclDataType type : kTypes)

@@ -1,5 +1,6 @@
 #include "ops/fused_linear_cross_entropy/kernel.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -11,6 +12,7 @@
 #include "simd/dispatch.h"
 #include "simd/math-inl.h"
 #include "simd/order-inl.h"
+#include "simd/stream-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gradus::fused_linear_cross_entropy {
@@ -79,12 +81,17 @@ void add_row(float* to, const float* from, int64_t n) noexcept {
               [&](int64_t i, auto part) HWY_ATTR { store(to + i, part, load(to + i, part) + load(from + i, part)); });
 }
 
-template <typename T>
-void softmax_row(const void* logits, int64_t n, float max, float sum, float* softmax) noexcept {
-    const auto* from = static_cast<const T*>(logits);
-    each_pair(n, [&](int64_t i, auto part) HWY_ATTR {
-        store_ordered(softmax + i, part, exp(load_ordered(from + i, part) - set_pair(max)) / set_pair(sum));
+template <bool kPast, typename T>
+HWY_INLINE void softmax_elements(const T* logits, int64_t n, Pair max, Pair sum, float* softmax) {
+    each_result<kPast>(n, std::array{softmax}, [=](int64_t i, auto part, const auto& to) HWY_ATTR {
+        if constexpr (kPast) fetch_ahead(logits + i);
+        to.template put<0>(i, part, exp(load_ordered(logits + i, part) - max) / sum);
     });
+}
+template <typename T>
+void softmax_row(const void* logits, int64_t n, float max, float sum, float* softmax, bool past) noexcept {
+    const auto row = past ? softmax_elements<true, T> : softmax_elements<false, T>;
+    row(static_cast<const T*>(logits), n, set_pair(max), set_pair(sum), softmax);
 }
 
 RowFunctions rows_for(DType dtype) {

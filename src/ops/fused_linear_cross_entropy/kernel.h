@@ -42,8 +42,8 @@ struct RowFunctions {
 };
 RowFunctions choose_rows(DType dtype, Isa cap);
 
-// softmax = exp(logit − max)/sum.   logits: [n] of any of the three types
-using SoftmaxRow = void (*)(const void* logits, int64_t n, float max, float sum, float* softmax) noexcept;
+// softmax = exp(logit − max)/sum, past the cache or not.   logits: [n] of any of the three types
+using SoftmaxRow = void (*)(const void* logits, int64_t n, float max, float sum, float* softmax, bool past) noexcept;
 SoftmaxRow choose_softmax(DType dtype, Isa cap);
 
 inline gemm::Matrix matrix_of(const Strided& grid, std::byte* const* address, int64_t row, int64_t column = 0) {

@@ -20,6 +20,7 @@ struct Plan final : Work {
     bool is_golden = false;
     int64_t tokens = 0, words = 0, rows = 0, columns = 0;  // rows and columns of a tile
     int slots = 1;
+    bool streaming = false;       // softmax goes past the cache
     SoftmaxRow kernel = nullptr;  // null: golden, or no softmax
 
     void run(std::byte* const* address, std::byte* workspace) const noexcept override;
@@ -29,14 +30,15 @@ void fast_softmax(const Plan& plan, std::byte* const* address, int64_t i, int64_
     alignas(64) std::byte dense[kPiece * 4];
     alignas(64) float result[kPiece];
     const float max = plan.max.f32(address, i), sum = plan.sum.f32(address, i);
-    for (int64_t j = begin; j < end; j += kPiece) {
-        const int64_t n = std::min(kPiece, end - j);
+    const bool direct = plan.softmax.step[1] == 1;
+    const int64_t piece = direct && plan.logits.step[1] == 1 ? end - begin : kPiece;
+    for (int64_t j = begin; j < end; j += piece) {
+        const int64_t n = std::min(piece, end - j);
         const std::byte* from = plan.logits.at(address, i, j);
         if (plan.logits.step[1] != 1) gather(dense, from, plan.logits.step[1], n, plan.logits.item);
         std::byte* to = plan.softmax.at(address, i, j);
-        const bool direct = plan.softmax.step[1] == 1;
         plan.kernel(plan.logits.step[1] == 1 ? from : dense, n, max, sum,
-                    direct ? reinterpret_cast<float*>(to) : result);
+                    direct ? reinterpret_cast<float*>(to) : result, plan.streaming);
         if (!direct) scatter(to, plan.softmax.step[1], reinterpret_cast<const std::byte*>(result), n, sizeof(float));
     }
 }
@@ -59,6 +61,7 @@ void Plan::run(std::byte* const* address, std::byte*) const noexcept {
             }
             if (begin < end) fast_softmax(*this, address, i, begin, end);
         }
+        if (streaming) stream_fence();
     });
 }
 
@@ -87,6 +90,8 @@ Planned plan_loss(const Call& call) {
         plan.softmax = {kSoftmax, call.view(kSoftmax)};
         plan.words = call.view(kLogits).of(1);
         if (!golden) plan.kernel = choose_softmax(call.view(kLogits).dtype, call.config.max_isa);
+        plan.streaming =
+            !golden && plan.softmax.step[1] == 1 && tokens * plan.words * int64_t{sizeof(float)} > kStreamingBytes;
     }
     plan.is_golden = golden;
     plan.golden = {call.config.precision, plan.max, plan.sum, plan.predicted, plan.loss, plan.logits, plan.softmax};

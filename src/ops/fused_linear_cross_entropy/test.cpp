@@ -72,6 +72,19 @@ TEST(FusedCrossEntropyLossWithMaxSum, Values) {
     EXPECT_EQ(loss_call(one, one, one, nullptr).run().at("lossOut").at(0), -1) << "log 1 - 1, without logits";
 }
 
+// Rows of softmax that begin with a line, elsewhere, and rows shorter than one.
+TEST(FusedCrossEntropyLossWithMaxSum, PastTheCache) {
+    Random random("past");
+    for (const auto& [type, words] :
+         std::vector<std::pair<aclDataType, int64_t>>{{ACL_FLOAT, 577}, {ACL_BF16, 1600}, {ACL_FLOAT16, 7}}) {
+        SCOPED_TRACE(std::string(type_name(type)) + " " + std::to_string(words));
+        const int64_t tokens = 16384 / words + 1;
+        const Array logits = random.normals(type, {tokens, words}, 8), max = random.normals(ACL_FLOAT, {tokens}, 5);
+        const Array sum = random.filled(ACL_FLOAT, {tokens}, [&] { return random.uniform(0.5, 100); });
+        expect_same_bits_past_cache([&] { return loss_call(max, sum, max, &logits); });
+    }
+}
+
 // Sizes around every strip, block and k block, on every instruction set, all modes.
 TEST(FusedLinearCrossEntropy, Sizes) {
     const Option off("limits", "off");

@@ -15,6 +15,7 @@ inline constexpr float kMasked = -10000.0f;  // what a masked score is set to
 struct Strip {
     std::byte* data;
     int64_t pitch;
+    const std::byte* following;  // what is read after the last row; only to fetch it, so it may be anything
 };
 
 // z = mask ? −10000 : x·scale; y = exp(z − max z) / Σ exp(z − max z).   x, mask, y: [rows, n]; y may be x

@@ -135,13 +135,14 @@ void run_block(const Plan& plan, int64_t block, int slot, std::byte* const* addr
         const auto copy_of = [&](const Operand& o) {
             return RowCopy{rows, plan.n, o.item, o.pitch / o.item, o.row / o.item, o.step};
         };
-        const auto address_of = [&](const Operand& o) {
-            return address[o.slot] + o.offset + matrix / plan.inner * o.outer + matrix % plan.inner * o.inner +
-                   first * o.row;
+        const auto address_at = [&](const Operand& o, int64_t m) {
+            return address[o.slot] + o.offset + m / plan.inner * o.outer + m % plan.inner * o.inner + first * o.row;
         };
+        const auto address_of = [&](const Operand& o) { return address_at(o, matrix); };
         for (size_t k = 0; k < strip.size(); ++k) {
             const Operand& o = plan.operand[k];
-            strip[k] = o.dense ? Strip{address_of(o), o.row} : Strip{o.scratch.at(workspace, slot), o.pitch};
+            strip[k] = o.dense ? Strip{address_of(o), o.row, address_at(o, std::min(matrix + 1, end - 1))}
+                               : Strip{o.scratch.at(workspace, slot), o.pitch, nullptr};
             if (!o.dense && !o.written) gather_rows(strip[k].data, address_of(o), copy_of(o));
         }
         compute(strip, rows);

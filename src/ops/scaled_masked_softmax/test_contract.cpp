@@ -65,6 +65,26 @@ TEST(ScaledMaskedSoftmax, SameBits) {
     }
 }
 
+// Rows that begin with a line, elsewhere, and rows shorter than one.
+TEST(ScaledMaskedSoftmax, PastTheCache) {
+    for (const std::string& isa : instruction_sets()) {
+        if (isa == "scalar" || isa == "avx512_bf16" || isa == "amx") continue;  // no such stores; as avx512
+        const Option cap("max_isa", isa);
+        Random random("past");
+        for (const auto& [type, shape] : std::vector<std::pair<aclDataType, Shape>>{
+                 {ACL_FLOAT, {1, 2, 20, 577}}, {ACL_BF16, {1, 2, 20, 640}}, {ACL_FLOAT16, {1, 2, 600, 23}}}) {
+            SCOPED_TRACE(isa + " " + type_name(type) + " " + text(shape));
+            const Problem p = random_problem(random, type, shape, {1, 1, shape[2], shape[3]});
+            expect_same_bits_past_cache([&p] { return p.forward(); });
+            expect_same_bits_past_cache([&p] { return p.backward(); });
+        }
+        const Problem odd = random_problem(random, ACL_BF16, {1, 2, 20, 577}, {1, 1, 20, 577});
+        expect_same_bits_past_cache([&odd] { return odd.forward(); });
+        const Problem longer = random_problem(random, ACL_BF16, {1, 2, 2, 4401}, {1, 1, 2, 4401});
+        expect_same_bits_past_cache([&longer] { return longer.forward(); });
+    }
+}
+
 TEST(ScaledMaskedSoftmax, RowsAloneAreTheRowsOfTheWhole) {
     Random random("rows");
     for (const aclDataType type : kTypes) {

@@ -24,7 +24,7 @@ struct ForwardPlan final : Plan<ForwardKernel> {
         parallel_for(tiles.count, slots, [&](int64_t tile, int) {
             run_tile(tiles, tile, address, [this](const auto& p, int64_t n) {
                 if (kernel)
-                    kernel(p[0], p[1], p[2], n);
+                    kernel(p[0], p[1], p[2], n, tiles.streaming);
                 else
                     golden_forward(types, p[0], p[1], p[2], n);
             });
@@ -38,7 +38,7 @@ struct GradPlan final : Plan<GradKernel> {
         parallel_for(tiles.count, slots, [&](int64_t tile, int) {
             run_tile(tiles, tile, address, [this](const auto& p, int64_t n) {
                 if (kernel)
-                    kernel(p[0], p[1], p[2], p[3], p[4], n);
+                    kernel(p[0], p[1], p[2], p[3], p[4], n, tiles.streaming);
                 else
                     golden_grad(types, p[0], p[1], p[2], p[3], p[4], n);
             });

@@ -198,6 +198,31 @@ TEST(SwiGlu, FarNegative) {
     }
 }
 
+// Where σ is subnormal, or 0, and its products are not.
+TEST(SwiGlu, FarNegativeTimesLarge) {
+    for (const std::string& isa : instruction_sets()) {
+        const Option cap("max_isa", isa);
+        for (const aclDataType type : {ACL_FLOAT, ACL_BF16}) {
+            SCOPED_TRACE(isa + " " + type_name(type));
+            Random random("far");
+            const int64_t n = 20000;
+            Array x(type, {2, n}), g(type, {1, n});
+            for (int64_t i = 0; i < n; ++i) {
+                x.set(i, random.uniform(-210, -55));
+                // g·b is formed first: it must be a normal number
+                const double b = random.uniform(-40, 120), gb = random.uniform(-100, 127.9);
+                x.set(n + i, random.pick<double>({-1, 1}) * std::exp2(b));
+                g.set(i, std::exp2(std::clamp(gb - b, -100.0, 127.0)));
+            }
+            x.set(0, -96), x.set(n, 150), g.set(0, 1);
+            x.set(1, -100), x.set(n + 1, 1e38), g.set(1, 1e-37);
+            const Problem p(x, g, 0);
+            p.expect(false);
+            if (type == ACL_FLOAT) EXPECT_NEAR(p.forward().run().at("out").at(0), -2.924773e-38, 1e-44);
+        }
+    }
+}
+
 TEST(SwiGlu, FiniteDifferences) {
     const Option golden("precision", "golden");
     Random random("differences");

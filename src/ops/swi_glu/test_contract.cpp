@@ -42,6 +42,26 @@ TEST(SwiGlu, SameBits) {
     }
 }
 
+// Halves that share their lines and halves that do not, rows shorter than a line, far negative elements among others.
+TEST(SwiGlu, PastTheCache) {
+    for (const std::string& isa : instruction_sets()) {
+        if (isa == "scalar" || isa == "avx512_bf16" || isa == "amx") continue;  // no such stores; as avx512
+        const Option cap("max_isa", isa);
+        Random random("past");
+        const auto problem = [&](aclDataType type, int64_t n) {
+            Array x = random.normals(type, {16384 / n + 1, 2 * n}, 30);
+            return Problem(x, random.normals(type, {x.shape[0], n}), 1);
+        };
+        for (const auto& [type, n] :
+             std::vector<std::pair<aclDataType, int64_t>>{{ACL_FLOAT, 577}, {ACL_BF16, 1600}, {ACL_FLOAT16, 7}}) {
+            SCOPED_TRACE(isa + " " + type_name(type) + " " + std::to_string(n));
+            const Problem p = problem(type, n);
+            expect_same_bits_past_cache([&p] { return p.grad(); });
+            if (type != ACL_FLOAT16) expect_same_bits_past_cache([&p] { return p.forward(); });
+        }
+    }
+}
+
 TEST(SwiGlu, RowsAloneAreTheRowsOfTheWhole) {
     Random random("rows");
     for (const aclDataType type : kTypes) {

@@ -1,0 +1,221 @@
+// Functions on lanes against f64: every 16-bit argument, and the ranges of the others, on every instruction set.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "simd/test.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "simd/dispatch.h"
+#include "simd/math-inl.h"
+#include "simd/stream-inl.h"
+
+#ifndef GRADUS_SIMD_TEST_FUNCTIONS
+#define GRADUS_SIMD_TEST_FUNCTIONS
+namespace gradus {
+// On arrays of n elements, a multiple of every pair.
+struct Functions {
+    using One = void (*)(const float* x, float* y, int64_t n);
+    One exp, exp_lifted, exp_lifted_coarse, exp_faded, sigmoid_coarse;
+    void (*times_exp)(const float* u, const float* v, const float* x, float* y, int64_t n);
+    void (*to_bf16)(const float* x, bf16* y, int64_t n);
+    void (*copy_past)(std::byte* to, const std::byte* from, int64_t bytes);
+};
+}  // namespace gradus
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace gradus {
+namespace HWY_NAMESPACE {
+
+template <Pair (*kFunction)(Pair)>
+void apply(const float* x, float* y, int64_t n) {
+    each_pair(n, [=](int64_t i, auto part) HWY_ATTR { store(y + i, part, kFunction(load(x + i, part))); });
+}
+void apply_times_exp(const float* u, const float* v, const float* x, float* y, int64_t n) {
+    each_pair(n, [=](int64_t i, auto part) HWY_ATTR {
+        store(y + i, part, times_exp(load(u + i, part), load(v + i, part), load(x + i, part)));
+    });
+}
+// Lanes as they come: element 2k is lane k of the first vector.
+void apply_to_bf16(const float* x, bf16* y, int64_t n) {
+    const auto lanes = static_cast<int64_t>(pair_lanes());
+    HWY_ALIGN float even_odd[2 * HWY_MAX_BYTES / sizeof(float)];
+    for (int64_t i = 0; i < n; i += lanes) {
+        for (int64_t k = 0; k < lanes; ++k) even_odd[k % 2 * lanes / 2 + k / 2] = x[i + k];
+        store_pair<NaNs::of_16bit_inputs>(y + i, load_pair(even_odd));
+    }
+}
+void apply_copy(std::byte* to, const std::byte* from, int64_t bytes) { copy_past(to, from, bytes); }
+
+Functions functions() {
+    return {&apply<exp>,
+            &apply<exp_lifted>,
+            &apply<exp_lifted_coarse>,
+            &apply<exp_faded>,
+            &apply<sigmoid_coarse>,
+            &apply_times_exp,
+            &apply_to_bf16,
+            &apply_copy};
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gradus
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gradus {
+
+HWY_EXPORT(functions);
+
+namespace {
+
+constexpr double kU = 0x1p-24;
+
+void on_every_isa(const std::function<void(const Functions&)>& check) {
+    for (const Isa isa : cpu_isas()) {
+        if (isa > Isa::avx512 && isa_of_target(HWY_STATIC_TARGET) <= Isa::avx512) continue;  // as avx512
+        SCOPED_TRACE(isa_name(isa));
+        check(GRADUS_CHOOSE(functions, isa)());
+    }
+}
+
+// Every f16 and bf16, and every `stride`th f32, that `keep` wants; filled up to whole pairs.
+std::vector<float> arguments(const std::function<bool(float)>& keep, uint64_t stride = 4093) {
+    std::vector<float> all;
+    for (uint32_t bits = 0; bits < 65536; ++bits) {
+        all.push_back(std::bit_cast<float>(bits << 16));
+        all.push_back(static_cast<float>(to_f64(f16{static_cast<uint16_t>(bits)})));
+    }
+    for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += stride)
+        all.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+    std::erase_if(all, [&](float x) { return !keep(x); });
+    while (all.size() % 64 != 0) all.push_back(all.front());
+    return all;
+}
+
+std::vector<float> values(Functions::One function, const std::vector<float>& x) {
+    std::vector<float> y(x.size());
+    function(x.data(), y.data(), static_cast<int64_t>(x.size()));
+    return y;
+}
+
+// |y − want| ≤ bound·|want|, for all of them; the worst is told.
+void expect_within(const std::vector<float>& x, const std::vector<float>& y, const std::function<double(double)>& want,
+                   const std::function<double(double)>& bound) {
+    double worst = 0, worst_x = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+        const double right = want(x[i]), used = std::fabs(y[i] - right) / (right * bound(x[i]));
+        if (!(used <= worst)) worst = used, worst_x = x[i];
+    }
+    EXPECT_LE(worst, 1) << "of the bound, at " << worst_x;
+}
+
+const float kInf = std::numeric_limits<float>::infinity(), kNan = std::nanf("");
+
+TEST(Simd, ExpOfNonpositive) {
+    on_every_isa([](const Functions& f) {
+        const auto lifted = [](double x) { return std::exp(x) * 0x1p64; };
+        const auto x = arguments([](float a) { return a <= 0 && a > -130.5f; });
+        expect_within(x, values(f.exp_lifted, x), lifted, [](double) { return 2 * kU; });
+        expect_within(x, values(f.exp_lifted_coarse, x), lifted,
+                      [](double a) { return (4 + 1.25 * std::fabs(a)) * kU; });
+        const auto near = arguments([](float a) { return a <= 0 && a > -87.3f; });
+        expect_within(
+            near, values(f.exp_faded, near), [](double a) { return std::exp(a); }, [](double) { return 2 * kU; });
+        const std::vector<float> far(64, -3e38f), none(64, -kInf), nan(64, kNan);
+        for (const auto function : {f.exp_lifted, f.exp_lifted_coarse, f.exp_faded}) {
+            EXPECT_EQ(values(function, far)[0], 0);
+            EXPECT_EQ(values(function, none)[0], 0);
+            EXPECT_TRUE(std::isnan(values(function, nan)[0]));
+        }
+    });
+}
+
+TEST(Simd, Exp) {
+    on_every_isa([](const Functions& f) {
+        const auto x = arguments([](float a) { return a > -87.3f && a < 88.7f; });
+        expect_within(
+            x, values(f.exp, x), [](double a) { return std::exp(a); }, [](double) { return 2 * kU; });
+        EXPECT_EQ(values(f.exp, std::vector<float>(64, 89.0f))[0], kInf);
+        EXPECT_EQ(values(f.exp, std::vector<float>(64, -104.0f))[0], 0);
+    });
+}
+
+TEST(Simd, Sigmoid) {
+    on_every_isa([](const Functions& f) {
+        const auto x = arguments([](float a) { return a >= -64; });
+        expect_within(
+            x, values(f.sigmoid_coarse, x), [](double a) { return 1 / (1 + std::exp(-a)); },
+            [](double a) { return (8 + (std::isinf(a) ? 0 : 1.25 * std::fabs(a) / (1 + std::exp(a)))) * kU; });
+        EXPECT_TRUE(std::isnan(values(f.sigmoid_coarse, std::vector<float>(64, kNan))[0]));
+    });
+}
+
+// Where e^x alone is subnormal or 0, and where the product is.
+TEST(Simd, TimesExp) {
+    on_every_isa([](const Functions& f) {
+        const auto x = arguments([](float a) { return a < -64 && a > -200; }, 1021);
+        for (const float scale : {1e-3f, 1.0f, 1e20f, 3e38f}) {
+            std::vector<float> v(x.size(), scale), y(x.size());
+            f.times_exp(x.data(), v.data(), x.data(), y.data(), static_cast<int64_t>(x.size()));
+            for (size_t i = 0; i < x.size(); ++i) {
+                const double a = x[i], want = a * static_cast<double>(scale) * std::exp(a);
+                ASSERT_LE(std::fabs(y[i] - want), 8 * kU * std::fabs(want) + 0x1p-149) << a << " * " << scale;
+            }
+        }
+        const std::vector<float> one(64, 1.0f), none(64, -kInf), far(64, -3e38f);
+        std::vector<float> y(64);
+        f.times_exp(none.data(), one.data(), none.data(), y.data(), 64);
+        EXPECT_TRUE(std::isnan(y[0]));
+        f.times_exp(far.data(), far.data(), far.data(), y.data(), 64);
+        EXPECT_EQ(y[0], 0);
+    });
+}
+
+TEST(Simd, RoundsToBf16) {
+    std::vector<float> x;
+    for (uint32_t high = 0; high < 65536; ++high)
+        for (const uint32_t low : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu}) {
+            const auto value = std::bit_cast<float>(high << 16 | low);
+            if (!std::isnan(value) || low == 0) x.push_back(value);  // the NaNs of 16-bit inputs
+        }
+    while (x.size() % 64 != 0) x.push_back(0);
+    on_every_isa([&x](const Functions& f) {
+        std::vector<bf16> y(x.size());
+        f.to_bf16(x.data(), y.data(), static_cast<int64_t>(x.size()));
+        for (size_t i = 0; i < x.size(); ++i) {
+            if (std::isnan(x[i]))
+                ASSERT_TRUE(std::isnan(to_f64(y[i]))) << i;
+            else
+                ASSERT_EQ(y[i].bits, from_f64<bf16>(x[i]).bits) << x[i];
+        }
+    });
+}
+
+TEST(Simd, CopyPast) {
+    alignas(64) std::byte from[700], to[768];
+    for (size_t i = 0; i < sizeof from; ++i) from[i] = static_cast<std::byte>(i * 7 + i / 256);
+    on_every_isa([&](const Functions& f) {
+        for (const size_t begin : {0, 1, 31, 63})
+            for (const size_t bytes : {0, 1, 62, 63, 64, 65, 129, 500}) {
+                std::fill(std::begin(to), std::end(to), std::byte{0});
+                f.copy_past(to + begin, from + 3, static_cast<int64_t>(bytes));
+                EXPECT_EQ(std::memcmp(to + begin, from + 3, bytes), 0) << begin << " " << bytes;
+                EXPECT_EQ(to[begin + bytes], std::byte{0});
+                if (begin > 0) EXPECT_EQ(to[begin - 1], std::byte{0});
+            }
+    });
+}
+
+}  // namespace
+}  // namespace gradus
+#endif
