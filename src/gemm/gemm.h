@@ -26,11 +26,13 @@ struct Panel {
     Strip strip{};
     int64_t rows = 0, k = 0, k_unit = 0;  // k is padded to a multiple of the unit, which both operands have
     int64_t k_block = 0, item = 0;        // item: bytes of a packed element
+    int64_t row_step = 0, k_step = 0;     // of Path::as_it_lies; 0: packed
 
     int64_t strips() const { return ceil_div(rows, strip.rows); }
     int64_t bytes() const { return strips() * strip.rows * k * item; }
     int64_t length(int64_t block) const { return std::min(k_block, k - block * k_block); }
     int64_t at(int64_t block, int64_t strip_index) const {
+        if (k_step != 0) return (block * k_block * k_step + strip_index * strip.rows * row_step) * item;
         return (block * k_block * strips() + strip_index * length(block)) * strip.rows * item;
     }
 };
@@ -49,7 +51,7 @@ struct Part {
     int64_t first_row, rows, first_k, k;
 };
 
-// Which strips are multiplied, and where C is: whole tiles, so C has room for strip.rows · strips rows and columns.
+// Which strips are multiplied (over A's k, which may be less than B's where B lies in f32), and where C is: whole tiles, so C has room for strip.rows · strips rows and columns.
 // What is beyond the panels' rows there is nobody's: zeros, or what it was.
 struct Block {
     int64_t a_strip, a_strips, b_strip, b_strips;
@@ -78,6 +80,14 @@ struct Path {
     Panel panel_a(int64_t rows, int64_t k) const { return panel(a, rows, k); }
     Panel panel_b(int64_t rows, int64_t k) const { return panel(b, rows, k); }
     int64_t k_group() const { return std::max(a.group, b.group); }
+
+    // An operand of f32 numbers, [row, k] at data[row · row_step + k · k_step], that is multiplied without packing: on
+    // paths whose packed elements are f32. Of A any steps; rows up to a multiple of a third of a strip are read. Of B
+    // row_step is 1; whole strips of rows are read. What is read beyond the rows reaches no element that is somebody's.
+    bool takes_f32() const { return a.group == 1; }
+    Panel as_it_lies(Strip strip, int64_t rows, int64_t k, int64_t row_step, int64_t k_step) const {
+        return {strip, rows, k, 1, k_block, item, row_step, k_step};
+    }
 
   private:
     // Both operands of a product agree on the padded k.
