@@ -23,8 +23,8 @@ double now() {
 struct Size {
     int64_t m, n, k;
 };
-// Blocks of the LM head, within L2 and beyond; a group of 16 heads against a block of 64 keys.
-constexpr Size kSizes[] = {{96, 192, 1024}, {256, 384, 4096}, {16, 64, 192}};
+// Blocks of the LM head, within L2 and beyond; groups of 16 and of 4 heads against a block of 64 keys.
+constexpr Size kSizes[] = {{96, 192, 1024}, {256, 384, 4096}, {16, 64, 192}, {4, 64, 128}};
 
 void run(const char* name, const Path& path, const Peak& peak) {
     for (const Size& size : kSizes) {

@@ -36,74 +36,105 @@ constexpr int64_t kColumns = kVectors * static_cast<int64_t>(hn::MaxLanes(F32())
 template <typename T>
 constexpr int64_t kChain = std::is_same_v<T, f16> ? 48 : kBlock;
 
-// Tiles of fewer rows, for what ends a panel: a token's few heads are all that there is of them in attention.
+// Tiles of fewer rows, for what ends a panel: a token's few heads are all that there is of them in attention. The
+// smallest takes two strips of B at a time: with one, its sums are too few to hide the latency of an addition.
 constexpr int kMost = kRows, kMore = kRows * 2 / 3, kFew = kRows / 3;
 
-template <int kUsed>
-struct Sums {
-    V32 at[kUsed][kVectors];
+// A and B of a tile in one k block: A's elements at a[i · a_row + k · a_k], B's strips at b[s][k · b_k].
+struct Operands {
+    int64_t k;
+    const float* a;
+    int64_t a_row, a_k;
+    const float* b[2];
+    int64_t b_k;
+
+    Operands from(int64_t first, int64_t count) const {
+        return {count, a + first * a_k, a_row, a_k, {b[0] + first * b_k, b[1] + first * b_k}, b_k};
+    }
 };
 
-// Σ_k a[k][i]·b[k][j] for the first kUsed rows.   a: [k, kRows], b: [k, columns]
-template <int kUsed>
-HWY_INLINE void run_chain(int64_t k, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, Sums<kUsed>& sums) {
+template <int kUsed, int kStrips>
+struct Sums {
+    V32 at[kUsed][kStrips * kVectors];
+};
+
+// Σ_k a[i][k]·b[k][j]. Rows of A are reached in fours from a pointer each: base, base + s, base + 2·s, base + 3·s.
+template <int kUsed, int kStrips>
+HWY_INLINE void run_chain(const Operands& o, Sums<kUsed, kStrips>& sums) {
+    constexpr int kFours = (kUsed + 3) / 4;
     const F32 d;
-    const int64_t n = static_cast<int64_t>(hn::Lanes(d));
+    const int64_t n = static_cast<int64_t>(hn::Lanes(d)), s = o.a_row, s3 = 3 * o.a_row, a_k = o.a_k, b_k = o.b_k;
 #pragma GCC unroll 16
     for (int i = 0; i < kUsed; ++i)
 #pragma GCC unroll 16
-        for (int j = 0; j < kVectors; ++j) sums.at[i][j] = hn::Zero(d);
-    for (int64_t p = 0; p < k; ++p) {
-        V32 row[kVectors];
+        for (int j = 0; j < kStrips * kVectors; ++j) sums.at[i][j] = hn::Zero(d);
+    const float *a[kFours], *b[2] = {o.b[0], o.b[1]};
 #pragma GCC unroll 16
-        for (int j = 0; j < kVectors; ++j) row[j] = hn::Load(d, b + j * n);
+    for (int f = 0; f < kFours; ++f) a[f] = o.a + 4 * f * s;
+    for (int64_t p = o.k; p > 0; --p) {
+        V32 row[kStrips * kVectors];
+#pragma GCC unroll 16
+        for (int j = 0; j < kStrips * kVectors; ++j) row[j] = hn::LoadU(d, b[j / kVectors] + j % kVectors * n);
 #pragma GCC unroll 16
         for (int i = 0; i < kUsed; ++i) {
-            const V32 x = hn::Set(d, a[i]);
+            const float* const base = a[i / 4];
+            const V32 x = hn::Set(d, i % 4 == 0 ? base[0] : i % 4 == 1 ? base[s] : i % 4 == 2 ? base[2 * s] : base[s3]);
 #pragma GCC unroll 16
-            for (int j = 0; j < kVectors; ++j) sums.at[i][j] = hn::MulAdd(x, row[j], sums.at[i][j]);
+            for (int j = 0; j < kStrips * kVectors; ++j) sums.at[i][j] = hn::MulAdd(x, row[j], sums.at[i][j]);
         }
-        a += kRows;
-        b += kVectors * n;
+#pragma GCC unroll 16
+        for (int f = 0; f < kFours; ++f) a[f] += a_k;
+#pragma GCC unroll 2
+        for (int t = 0; t < kStrips; ++t) b[t] += b_k;
     }
 }
 
-template <int kUsed>
-HWY_INLINE void put(const Sums<kUsed>& sums, float* c, int64_t stride, bool add) {
+template <int kUsed, int kStrips>
+HWY_INLINE void put(const Sums<kUsed, kStrips>& sums, float* c, int64_t stride, bool add) {
     const F32 d;
     const int64_t n = static_cast<int64_t>(hn::Lanes(d));
 #pragma GCC unroll 16
     for (int i = 0; i < kUsed; ++i)
 #pragma GCC unroll 16
-        for (int j = 0; j < kVectors; ++j) {
+        for (int j = 0; j < kStrips * kVectors; ++j) {
             float* to = c + i * stride + j * n;
             hn::StoreU(add ? hn::Add(hn::LoadU(d, to), sums.at[i][j]) : sums.at[i][j], d, to);
         }
 }
 
 // One tile over one k block: chains, folded here in L1, then into C.
-template <int64_t kLongest, int kUsed>
-void tile(int64_t k, const float* a, const float* b, float* c, int64_t stride, bool add) {
-    Sums<kUsed> sums;
-    for (int i = 0; i < kUsed; ++i) __builtin_prefetch(c + i * stride, 1);
-    if (k <= kLongest) {
-        run_chain(k, a, b, sums);
+template <int64_t kLongest, int kUsed, int kStrips>
+void tile(const Operands& o, float* c, int64_t stride, bool add) {
+    constexpr int64_t kWidth = kStrips * kColumns, kLine = 64 / sizeof(float);
+    Sums<kUsed, kStrips> sums;
+    for (int i = 0; i < kUsed; ++i)
+        for (int64_t j = 0; j < kWidth; j += kLine) __builtin_prefetch(c + i * stride + j, 1);
+    if (o.k <= kLongest) {
+        run_chain(o, sums);
         return put(sums, c, stride, add);
     }
-    HWY_ALIGN float local[kUsed * kVectors * HWY_MAX_BYTES / sizeof(float)];
-    run_chain(kLongest, a, b, sums);
-    put(sums, local, kColumns, false);
-    for (int64_t p = kLongest; p < k; p += kLongest) {
-        run_chain(std::min(kLongest, k - p), a + p * kRows, b + p * kColumns, sums);
-        put(sums, local, kColumns, true);
+    HWY_ALIGN float local[kUsed * kWidth];
+    run_chain(o.from(0, kLongest), sums);
+    put(sums, local, kWidth, false);
+    for (int64_t p = kLongest; p < o.k; p += kLongest) {
+        run_chain(o.from(p, std::min(kLongest, o.k - p)), sums);
+        put(sums, local, kWidth, true);
     }
     const F32 d;
     for (int i = 0; i < kUsed; ++i)
-        for (int64_t j = 0; j < kColumns; j += static_cast<int64_t>(hn::Lanes(d))) {
+        for (int64_t j = 0; j < kWidth; j += static_cast<int64_t>(hn::Lanes(d))) {
             float* to = c + i * stride + j;
-            const V32 sum = hn::Load(d, local + i * kColumns + j);
+            const V32 sum = hn::Load(d, local + i * kWidth + j);
             hn::StoreU(add ? hn::Add(hn::LoadU(d, to), sum) : sum, d, to);
         }
+}
+
+// How many of the next rows of A make a tile. Packed rows stay in their strip; others may leave it, so that no small
+// tile is left over where two of the middle size will do: 16 heads are 8 and 8.
+HWY_INLINE int rows_of_tile(int64_t rows, bool packed) {
+    if (rows <= kFew) return kFew;
+    if (rows <= kMore) return kMore;
+    return !packed && rows > kMost && rows <= 2 * kMore ? kMore : kMost;
 }
 
 template <typename T>
@@ -113,19 +144,37 @@ void multiply(const Panel& a, const std::byte* packed_a, const Panel& b, const s
         for (int64_t i = 0; i < block.a_strips * kRows; ++i)
             std::memset(block.c + i * block.c_stride, 0,
                         sizeof(float) * static_cast<size_t>(block.b_strips * kColumns));
-    for (int64_t kb = 0; kb * kBlock < a.k; ++kb)
+    const bool packed = a.k_step == 0;
+    const int64_t a_row = packed ? 1 : a.row_step, a_k = packed ? kRows : a.k_step;
+    const int64_t b_k = b.k_step == 0 ? kColumns : b.k_step;
+    const int64_t rows = std::min(block.a_strips * kRows, a.rows - block.a_strip * kRows);
+    for (int64_t kb = 0; kb * kBlock < a.k; ++kb) {
+        const bool add = kb > 0 || block.accumulate;
+        const auto strip_b = [&](int64_t j) {
+            return reinterpret_cast<const float*>(packed_b + b.at(kb, block.b_strip + j));
+        };
+        const auto run = [&](auto function, int64_t i, int64_t j, bool pair) {
+            const auto* from =
+                reinterpret_cast<const float*>(packed_a + a.at(kb, block.a_strip + (packed ? i / kRows : 0)));
+            function({a.length(kb), packed ? from : from + i * a_row, a_row, a_k, {strip_b(j), strip_b(j + pair)}, b_k},
+                     block.c + i * block.c_stride + j * kColumns, block.c_stride, add);
+        };
+        int64_t few = rows;                             // where the smallest tile begins
         for (int64_t j = 0; j < block.b_strips; ++j) {  // a strip of B stays in L1, the block of A in L2
-            const auto* strip_b = reinterpret_cast<const float*>(packed_b + b.at(kb, block.b_strip + j));
-            for (int64_t i = 0; i < block.a_strips; ++i) {
-                const int64_t rows = a.rows - (block.a_strip + i) * kRows;
-                const auto function = rows > kMore  ? &tile<kChain<T>, kMost>
-                                      : rows > kFew ? &tile<kChain<T>, kMore>
-                                                    : &tile<kChain<T>, kFew>;
-                function(a.length(kb), reinterpret_cast<const float*>(packed_a + a.at(kb, block.a_strip + i)), strip_b,
-                         block.c + i * kRows * block.c_stride + j * kColumns, block.c_stride,
-                         kb > 0 || block.accumulate);
+            for (int64_t i = 0; i < few;) {
+                const int used = rows_of_tile(rows - i, packed);
+                if (used == kFew)
+                    few = i;
+                else
+                    run(used == kMost ? &tile<kChain<T>, kMost, 1> : &tile<kChain<T>, kMore, 1>, i, j, false);
+                i += used;
             }
         }
+        for (int64_t j = 0; few < rows && j < block.b_strips; j += 2) {
+            const bool pair = j + 1 < block.b_strips;
+            run(pair ? &tile<kChain<T>, kFew, 2> : &tile<kChain<T>, kFew, 1>, few, j, pair);
+        }
+    }
 }
 
 // n elements of unit stride, in order.

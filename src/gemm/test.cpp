@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <random>
 #include <vector>
@@ -184,6 +185,57 @@ TEST(Gemm, Accumulates) {
         Values row = a;
         row.rows = 1;
         EXPECT_TRUE(std::equal(whole.begin(), whole.begin() + 70, product(*p.path, row, b).begin()));
+    }
+}
+
+// f32 operands where they lie, A by rows or by columns, B packed or by rows of k: the same bits as packed ones.
+TEST(Gemm, AsItLies) {
+    std::mt19937_64 engine(5);
+    std::normal_distribution<double> normal;
+    const auto f = [&] { return normal(engine); };
+    constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+    for (const NamedPath& p : paths()) {
+        const Path& path = *p.path;
+        if (!path.takes_f32()) continue;
+        for (const int64_t m : {1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 24, 29, 64})
+            for (const int64_t n : {3, 33, 130})
+                for (const int64_t k : {0, 1, 31, 64, 300}) {
+                    SCOPED_TRACE(p.name + " " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k));
+                    const Values a(path.dtype, m, k, false, 1, f), b(path.dtype, n, k, false, 1, f);
+                    const std::vector<float> want = product(path, a, b);
+                    // whole strips are read; what is not there is NaN, and must not be seen
+                    const int64_t rows = round_up(m, path.a.rows), columns = round_up(n, path.b.rows) + 5;
+                    std::vector<float> across(static_cast<size_t>(rows * (k + 3) + 1), kNaN),
+                        along(static_cast<size_t>((k + 1) * (rows + 3)), kNaN),
+                        right(static_cast<size_t>((k + 1) * columns), kNaN);
+                    for (int64_t t = 0; t < k; ++t) {
+                        for (int64_t i = 0; i < m; ++i)
+                            across[static_cast<size_t>(i * (k + 3) + t)] =
+                                along[static_cast<size_t>(t * (rows + 3) + i)] = static_cast<float>(a.at(i, t));
+                        for (int64_t j = 0; j < n; ++j)
+                            right[static_cast<size_t>(t * columns + j)] = static_cast<float>(b.at(j, t));
+                    }
+                    Packed pb(path, false, Values(path.dtype, n, k + 7, false, 1, f));  // of which k are multiplied
+                    path.pack(pb.panel, pb.memory.data.get(), {0, n, 0, k}, b.matrix());
+                    const std::pair<Panel, const float*> lefts[] = {
+                        {path.as_it_lies(path.a, m, k, k + 3, 1), across.data()},
+                        {path.as_it_lies(path.a, m, k, 1, rows + 3), along.data()}};
+                    const std::pair<Panel, const std::byte*> rights[] = {
+                        {pb.panel, pb.memory.data.get()},
+                        {path.as_it_lies(path.b, n, k, 1, columns), reinterpret_cast<const std::byte*>(right.data())}};
+                    for (const auto& [left, from] : lefts)
+                        for (const auto& [panel, data] : rights) {
+                            const int64_t stride = panel.strips() * path.b.rows;
+                            std::vector<float> c(static_cast<size_t>(rows * stride), kNaN);
+                            path.multiply(left, reinterpret_cast<const std::byte*>(from), panel, data,
+                                          {0, left.strips(), 0, panel.strips(), c.data(), stride, false});
+                            for (int64_t i = 0; i < m; ++i)
+                                for (int64_t j = 0; j < n; ++j)
+                                    ASSERT_EQ(c[static_cast<size_t>(i * stride + j)],
+                                              want[static_cast<size_t>(i * n + j)])
+                                        << i << " " << j;
+                        }
+                }
     }
 }
 
