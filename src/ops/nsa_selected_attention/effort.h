@@ -2,7 +2,7 @@
 #pragma once
 
 #include "aclnn/operator.h"
-#include "ops/nsa_selected_attention/blocks.h"
+#include "ops/nsa_selected_attention/selection.h"
 #include "ops/nsa_selected_attention/plan.h"
 
 namespace gradus::nsa_selected_attention {

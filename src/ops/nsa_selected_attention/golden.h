@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/config.h"
-#include "ops/nsa_selected_attention/blocks.h"
+#include "ops/nsa_selected_attention/selection.h"
 
 namespace gradus::nsa_selected_attention {
 

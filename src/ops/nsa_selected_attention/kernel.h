@@ -1,4 +1,7 @@
 // The formulas on rows of scores, and the small things that rows of 16-bit numbers need. One instruction set each.
+//
+// Pointers need no alignment beyond their element's (16-bit ones none), nothing is read or written beyond what is said,
+// and two arguments overlap only where it is said.
 #pragma once
 
 #include <span>
@@ -8,33 +11,42 @@
 
 namespace gradus::nsa_selected_attention {
 
-// The keys that a row sees of one block: columns [at, at + n) of its scores.
-struct Stretch {
+// Columns [at, at + n) of a head's scores: the keys that it sees of one block.
+struct VisibleKeys {
     int64_t at, n;
 };
-using Stretches = std::span<const Stretch>;
 
 struct Softmax {
     float max, sum;
 };
-struct Sums {
-    float p, p_dp;  // Σ P and Σ P·dP
+
+// One row and one block: scores of the heads, [heads, stride] each, of which `keys` count.
+struct BlockScores {
+    float *s, *dp;  // q·k and dO·v
+    int64_t heads, keys, stride;
+    const float *max, *sum, *delta;  // [heads], as given; a head whose sum is 0 has seen nothing
+    float scale;
+    void *p, *ds;  // where rounded results go: 16-bit at the columns of s, or f32 over s and dp themselves
+    void* kept;    // dS in 16 bits, [heads, stride]
+    float* sums;   // [heads]: Σ P, or Σ P·dP
 };
 
 struct RowFunctions {
-    // e = exp(scale·s − max) in the operands' type, at the columns of s; max is NaN if a score is.
-    Softmax (*softmax)(const float* s, Stretches stretches, float scale, void* e) noexcept;
-    // s becomes P = exp(scale·s − max)/sum.
-    Sums (*probabilities)(float* s, const float* dp, Stretches stretches, float scale, Softmax given) noexcept;
-    // dS = P·(dP − delta), and P itself if it is wanted, in the operands' type.
-    void (*gradient)(const float* p, const float* dp, Stretches stretches, float delta, void* ds,
-                     void* p_half) noexcept;
+    // e = exp(scale·s − max), rounded to the operands' type, at the columns of s: in 16 bits, or (wide) in f32, where e
+    // may be s. max is NaN if a score is.
+    Softmax (*softmax)(const float* s, std::span<const VisibleKeys> keys, float scale, void* e) noexcept;
+    // P = exp(scale·s − max)/sum and dS = P·(dP − delta), rounded to the operands' type, and Σ P.
+    void (*differentiate)(const BlockScores& block) noexcept;
+    // Σ P·dP alone.
+    void (*weigh)(const BlockScores& block) noexcept;
     float (*dot)(const void* a, const void* b, int64_t n) noexcept;
+    void (*widen)(const void* from, int64_t n, float* to) noexcept;
     // total += c, or total = c if nothing is there yet.
     void (*add)(double* total, const float* c, int64_t n, bool begun) noexcept;
     // total·factor in the operands' type.
     void (*finish)(const double* total, int64_t n, double factor, void* to) noexcept;
 };
-RowFunctions choose_rows(DType dtype, Isa cap);
+// wide: rounded scores are wanted in f32.
+RowFunctions choose_rows(DType dtype, bool wide, Isa cap);
 
 }  // namespace gradus::nsa_selected_attention

@@ -1,12 +1,14 @@
-// What both operators do with gemm/: blocks of keys packed once for all rows that choose them, and sums over many
-// products.
+// What both operators do with gemm/: blocks of keys packed once for all rows that select them, heads and scores as left
+// operands, and sums over many products.
 #pragma once
+
+#include <cstring>
 
 #include "base/gather.h"
 #include "base/scratch.h"
 #include "gemm/gemm.h"
-#include "ops/nsa_selected_attention/blocks.h"
 #include "ops/nsa_selected_attention/kernel.h"
+#include "ops/nsa_selected_attention/selection.h"
 
 namespace gradus::nsa_selected_attention {
 
@@ -23,18 +25,46 @@ inline gemm::Matrix heads_of(const Cube& cube, std::byte* const* address, int64_
 }
 inline gemm::Matrix transposed(const gemm::Matrix& m) { return {m.data, m.column_stride, m.row_stride}; }
 
-// Packs a whole matrix into a panel.
-inline void pack_all(const gemm::Path& path, const gemm::Panel& panel, std::byte* to, int64_t k,
-                     const gemm::Matrix& from) {
+struct Operand {
+    gemm::Panel panel;
+    const std::byte* data;
+};
+
+// A whole matrix of 16-bit numbers, packed.
+inline Operand packed(const gemm::Path& path, const gemm::Panel& panel, std::byte* to, int64_t k,
+                      const gemm::Matrix& from) {
     path.pack(panel, to, {0, panel.rows, 0, k}, from);
+    return {panel, to};
 }
 
-// The whole product of two panels, of B the first `columns` rows.
-inline void multiply(const gemm::Path& path, const gemm::Panel& a, const std::byte* packed_a, const gemm::Panel& b,
-                     const std::byte* packed_b, int64_t columns, float* c, int64_t stride, bool accumulate) {
+// c (+)= a·b^T, of b the first `columns` rows.
+inline void multiply(const gemm::Path& path, const Operand& a, const Operand& b, int64_t columns, float* c,
+                     int64_t stride, bool accumulate) {
     const gemm::Using using_path(path);
-    path.multiply(a, packed_a, b, packed_b,
-                  {0, a.strips(), 0, (columns + b.strip.rows - 1) / b.strip.rows, c, stride, accumulate});
+    path.multiply(
+        a.panel, a.data, b.panel, b.data,
+        {0, a.panel.strips(), 0, (columns + b.panel.strip.rows - 1) / b.panel.strip.rows, c, stride, accumulate});
+}
+
+// On a path that takes f32, heads are widened and multiplied as they lie. From one to the next it is an odd number of
+// cache lines, so that a column of them does not fall into a few sets of the cache.
+inline int64_t wide_stride(const gemm::Path& path, int64_t depth) {
+    constexpr int64_t kLine = 16;
+    const int64_t lines = round_up(round_up(depth, path.b.rows), kLine) / kLine;
+    return (lines + 1 - lines % 2) * kLine;
+}
+
+// n elements of a head, dense: in 16 bits, or widened. line: n elements of scratch
+inline void copy_head(const RowFunctions& f, const std::byte* from, int64_t step, int64_t n, bool wide, std::byte* to,
+                      std::byte* line) {
+    if (step != 1 && n > 1) {
+        gather(wide ? line : to, from, step, n, 2);
+        if (wide) f.widen(line, n, reinterpret_cast<float*>(to));
+    } else if (wide) {
+        f.widen(from, n, reinterpret_cast<float*>(to));
+    } else {
+        std::memcpy(to, from, static_cast<size_t>(n) * 2);
+    }
 }
 
 // A sum of products, [rows, columns]: f32 for kFold of them, then f64, so that no chain gets long.

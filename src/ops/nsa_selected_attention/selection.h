@@ -45,15 +45,15 @@ struct Batch {
 };
 
 // A block of keys, [key, key + rows), and how many of its first ones the row in question sees.
-struct Choice {
+struct SelectedBlock {
     int64_t block, key, rows, visible;
     bool whole() const { return visible == rows; }
 };
 
-struct Choices {
-    Choice at[kMostCount];
+struct Selection {
+    SelectedBlock at[kMostCount];
     int64_t count = 0;
-    std::span<const Choice> all() const { return {at, static_cast<size_t>(count)}; }
+    std::span<const SelectedBlock> all() const { return {at, static_cast<size_t>(count)}; }
 };
 
 // Sizes, and the batches in order. Heads of the query that share a head of the key: group.
@@ -86,7 +86,7 @@ struct Extent {
     }
 
     // A block of which the row sees nothing, or which is none, has visible = 0.
-    Choice choice(const Batch& batch, int64_t row, int64_t index) const {
+    SelectedBlock selected(const Batch& batch, int64_t row, int64_t index) const {
         const int64_t length = batch.key_end - batch.key_begin, first = index * size;
         if (index < 0 || first >= length) return {0, 0, 0, 0};
         const int64_t all = std::min(size, length - first);
@@ -94,18 +94,18 @@ struct Extent {
         return {batch.first_block + index, batch.key_begin + first, all, seen};
     }
     // Keys of a block of the whole list.
-    Choice block_at(int64_t block) const {
+    SelectedBlock block_at(int64_t block) const {
         const Batch& batch = batch_of_block(block);
         const int64_t first = (block - batch.first_block) * size;
         const int64_t all = std::min(size, batch.key_end - batch.key_begin - first);
         return {block, batch.key_begin + first, all, all};
     }
-    // What a row chose and sees, in the order of the list; a block listed twice is there twice.
-    void choose(const Cube& topk, std::byte* const* address, int64_t row, int64_t key_head, Choices& to) const {
+    // What a row selected and sees, in the order of the list; a block listed twice is there twice.
+    void select(const Cube& topk, std::byte* const* address, int64_t row, int64_t key_head, Selection& to) const {
         const Batch& batch = batch_of_row(row);
         to.count = 0;
         for (int64_t c = 0; c < count; ++c) {
-            const Choice one = choice(batch, row, topk.index(address, row, key_head, c));
+            const SelectedBlock one = selected(batch, row, topk.index(address, row, key_head, c));
             if (one.visible > 0) to.at[to.count++] = one;
         }
     }

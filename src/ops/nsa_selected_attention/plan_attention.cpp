@@ -1,0 +1,65 @@
+// Forward: from views to numbers, scratch and path.
+#include "base/golden.h"
+#include "ops/nsa_selected_attention/effort.h"
+#include "ops/nsa_selected_attention/plan.h"
+#include "ops/nsa_selected_attention/run_attention.h"
+
+namespace gradus::nsa_selected_attention {
+namespace {
+
+void book(AttentionPlan& plan, Scratch& scratch) {
+    const gemm::Path& path = *plan.path;
+    const Extent& e = plan.extent;
+    plan.width = round_up(e.size, path.b.rows);
+    plan.height = round_up(e.group, path.a.rows);
+    const int64_t scores = e.count * plan.block_scores(), stride = round_up(e.value_depth, path.b.rows);
+    plan.keys = scratch.book<std::byte>(path.panel_b(e.size, e.depth).bytes(), e.blocks);
+    plan.values = scratch.book<std::byte>(path.panel_b(e.value_depth, e.size).bytes(), e.blocks);
+    plan.scores = scratch.book<float>(scores, plan.slots);
+    plan.c = scratch.book<float>(plan.height * stride, plan.slots);
+    plan.total = scratch.book<double>(e.group * e.value_depth, plan.slots);
+    plan.line = scratch.book<std::byte>(e.depth * 2, plan.slots);
+    if (path.takes_f32()) {
+        plan.query = scratch.book<std::byte>(plan.height * wide_stride(path, e.depth) * 4, plan.slots);
+        return;
+    }
+    plan.query = scratch.book<std::byte>(path.panel_a(e.group, e.depth).bytes(), plan.slots);
+    plan.e = scratch.book<std::byte>(scores * 2, plan.slots);
+    plan.packed_e = scratch.book<std::byte>(path.panel_a(e.group, e.size).bytes(), plan.slots);
+    plan.part_values = scratch.book<std::byte>(path.panel_b(e.value_depth, e.size).bytes(), plan.slots);
+}
+
+}  // namespace
+
+Planned plan_forward(const Call& call) {
+    using namespace forward;
+    Planned result;
+    const TensorView &query = call.view(kQuery), &key = call.view(kKey);
+    if (query.of(0) == 0) return result;
+    const bool golden = call.config.golden();
+    AttentionPlan plan;
+    plan.extent = extent_of(call, kForwardPlaces, call.integer(kMode) == 2 && call.given(kMask));
+    plan.views = {{kQuery, query},
+                  {kKey, key},
+                  {kValue, call.view(kValue)},
+                  {kTopk, call.view(kTopk)},
+                  {kMax, call.view(kMax)},
+                  {kSum, call.view(kSum)},
+                  {kOut, call.view(kOut)}};
+    plan.slots = call.config.num_threads;
+    if (golden) {
+        plan.precision = call.config.precision;
+        const int64_t numbers = plan.extent.count * plan.extent.size + plan.extent.value_depth;
+        plan.golden_numbers = result.scratch.book_bytes({numbers, number_size(plan.precision)}, plan.slots);
+    } else {
+        plan.path = &gemm::choose(query.dtype, call.config.max_isa);
+        plan.rows = choose_rows(query.dtype, plan.path->takes_f32(), call.config.max_isa);
+        book(plan, result.scratch);
+    }
+    result.bytes = effort_of(plan.extent, 1, golden);
+    result.path = golden ? call.config.golden_path() : plan.path->name;
+    result.work = std::make_unique<const AttentionPlan>(std::move(plan));
+    return result;
+}
+
+}  // namespace gradus::nsa_selected_attention

@@ -1,0 +1,32 @@
+// The forward's plan: what run_attention.cpp runs.
+#pragma once
+
+#include "aclnn/operator.h"
+#include "base/config.h"
+#include "ops/nsa_selected_attention/golden.h"
+#include "ops/nsa_selected_attention/kernel_products.h"
+
+namespace gradus::nsa_selected_attention {
+
+struct AttentionPlan final : Work {
+    Extent extent{};
+    GoldenForward views;
+    int slots = 1;
+    const gemm::Path* path = nullptr;  // null: golden
+    RowFunctions rows{};
+    int64_t width = 0;   // columns of a block's scores: whole strips
+    int64_t height = 0;  // rows of a block's scores: the group, in whole strips
+    // of a head of the key: blocks [size, D] and [Dv, size]
+    Piece<std::byte> keys, values;
+    // of a thread: scores and e are [count, height, width]; on a path that takes f32, e lies in the scores
+    Piece<std::byte> query, e, packed_e, part_values, line;
+    Piece<float> scores, c;
+    Piece<double> total;
+    Piece<std::byte> golden_numbers;
+    Precision precision = Precision::golden;
+
+    int64_t block_scores() const { return height * width; }
+    void run(std::byte* const* address, std::byte* workspace) const noexcept override;
+};
+
+}  // namespace gradus::nsa_selected_attention
