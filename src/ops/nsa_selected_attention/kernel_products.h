@@ -91,6 +91,70 @@ struct Total {
     }
 };
 
+// Sums of several rows, [heads, columns] each, of a thread.
+struct SumScratch {
+    Piece<Total> totals;
+    Piece<float> c;
+    Piece<double> total;
+    int64_t heads = 0, columns = 0, room = 0;  // room: floats of c for a row
+    int64_t most_rows = 1;                     // that one product serves
+
+    // Few heads would leave a tile half empty: then several rows share a product, which is added to the totals of each.
+    // Otherwise products add to c, a row at a time.
+    void book(Scratch& scratch, const gemm::Path& path, int64_t rows, int64_t group, int64_t n, int64_t most,
+              int slots) {
+        heads = group, columns = n;
+        room = round_up(group, path.a.rows) * round_up(n, path.b.rows);
+        if (!path.takes_f32() && 2 * group <= path.a.rows) most_rows = most;
+        totals = scratch.book<Total>(rows, slots);
+        total = scratch.book<double>(rows * group * n, slots);
+        c = scratch.book<float>(most_rows == 1 ? rows * room
+                                               : round_up(most * group, path.a.rows) *
+                                                     round_up(n, path.b.rows),
+                                slots);
+    }
+};
+
+class Totals {
+  public:
+    Totals(const SumScratch& scratch, const gemm::Path& path, const RowFunctions& f, std::byte* workspace, int slot,
+           int64_t rows)
+        : path_(path), f_(f), together_(scratch.most_rows > 1), totals_(scratch.totals.at(workspace, slot)) {
+        for (int64_t row = 0; row < rows; ++row)
+            totals_[row] = {scratch.c.at(workspace, slot) + (together_ ? 0 : row * scratch.room),
+                            scratch.total.at(workspace, slot) + row * scratch.heads * scratch.columns,
+                            scratch.heads,
+                            scratch.columns,
+                            round_up(scratch.columns, path.b.rows)};
+    }
+
+    // a·b^T, of which the i-th row of heads belongs to row_of(i).
+    template <typename F>
+    void add(const Operand& a, const Operand& b, int64_t rows, const F& row_of) {
+        Total& first = totals_[row_of(0)];
+        multiply(path_, a, b, first.columns, first.c, first.stride, !together_ && first.accumulate());
+        if (!together_) return first.added(f_);
+        for (int64_t i = 0; i < rows; ++i) {
+            Total& to = totals_[row_of(i)];
+            Total part = to;
+            part.c += i * to.rows * to.stride;
+            part.add_rows(f_, to.rows);
+            to.begun = true;
+        }
+    }
+    // [heads, columns], or null where nothing was added.
+    const double* finish(int64_t row) {
+        totals_[row].fold(f_);
+        return totals_[row].begun ? totals_[row].total : nullptr;
+    }
+
+  private:
+    const gemm::Path& path_;
+    const RowFunctions& f_;
+    bool together_;
+    Total* totals_;
+};
+
 // n elements of a row into the result's view; line: n elements of scratch.
 inline void put_row(const RowFunctions& f, const double* total, int64_t n, double factor, std::byte* to, int64_t step,
                     std::byte* line) {

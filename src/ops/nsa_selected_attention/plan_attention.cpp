@@ -11,21 +11,26 @@ void book(AttentionPlan& plan, Scratch& scratch) {
     const gemm::Path& path = *plan.path;
     const Extent& e = plan.extent;
     plan.width = round_up(e.size, path.b.rows);
-    plan.height = round_up(e.group, path.a.rows);
-    const int64_t scores = e.count * plan.block_scores(), stride = round_up(e.value_depth, path.b.rows);
+    plan.rows_at_once = rows_of_group(e, plan.width);
+    plan.most_rows = std::clamp<int64_t>(kHeadsAtOnce / e.group, 1, plan.rows_at_once * e.count);
+    const int64_t entries = plan.rows_at_once * e.count, heads = plan.most_rows * e.group;
+    const int64_t room = round_up(heads, path.a.rows);  // whole tiles behind the last entry
     plan.keys = scratch.book<std::byte>(path.panel_b(e.size, e.depth).bytes(), e.blocks);
     plan.values = scratch.book<std::byte>(path.panel_b(e.value_depth, e.size).bytes(), e.blocks);
-    plan.scores = scratch.book<float>(scores, plan.slots);
-    plan.c = scratch.book<float>(plan.height * stride, plan.slots);
-    plan.total = scratch.book<double>(e.group * e.value_depth, plan.slots);
+    plan.group.book(scratch, entries, plan.slots);
+    plan.visible = scratch.book<VisibleKeys>(entries, plan.slots);
+    plan.seen = scratch.book<int64_t>(plan.rows_at_once, plan.slots);
+    plan.scores = scratch.book<float>((entries * e.group + path.a.rows) * plan.width, plan.slots);
+    plan.sums.book(scratch, path, plan.rows_at_once, e.group, e.value_depth, plan.most_rows, plan.slots);
     plan.line = scratch.book<std::byte>(e.depth * 2, plan.slots);
     if (path.takes_f32()) {
-        plan.query = scratch.book<std::byte>(plan.height * wide_stride(path, e.depth) * 4, plan.slots);
+        plan.query = scratch.book<std::byte>(room * wide_stride(path, e.depth) * 4, plan.slots);
         return;
     }
-    plan.query = scratch.book<std::byte>(path.panel_a(e.group, e.depth).bytes(), plan.slots);
-    plan.e = scratch.book<std::byte>(scores * 2, plan.slots);
-    plan.packed_e = scratch.book<std::byte>(path.panel_a(e.group, e.size).bytes(), plan.slots);
+    plan.query = scratch.book<std::byte>(path.panel_a(heads, e.depth).bytes(), plan.slots);
+    plan.dense = scratch.book<std::byte>(heads * e.depth * 2, plan.slots);
+    plan.e = scratch.book<std::byte>(entries * e.group * plan.width * 2, plan.slots);
+    plan.packed_e = scratch.book<std::byte>(path.panel_a(heads, e.size).bytes(), plan.slots);
     plan.part_values = scratch.book<std::byte>(path.panel_b(e.value_depth, e.size).bytes(), plan.slots);
 }
 

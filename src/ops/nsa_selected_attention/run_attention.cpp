@@ -1,4 +1,5 @@
-// Forward: row by row, all scores of a row at once. Blocks of keys and values are packed once for a head of the key.
+// Forward: a group of rows at a time, all of their scores at once: q·k block by block, softmax row by row, e·v block by
+// block. Blocks of keys and values are packed once for a head of the key.
 #include "ops/nsa_selected_attention/run_attention.h"
 #include "runtime/parallel.h"
 
@@ -13,79 +14,96 @@ void put_copies(const AttentionPlan& plan, std::byte* const* address, int64_t ro
     }
 }
 
-// One row, the heads that share a head of the key.
-class Row {
+// Rows [begin, end), the heads that share a head of the key. A row's blocks are taken in their own order, whatever rows
+// are beside it.
+class Group {
   public:
-    Row(const AttentionPlan& plan, std::byte* const* address, std::byte* workspace, int64_t key_head, int slot)
+    Group(const AttentionPlan& plan, std::byte* const* address, std::byte* workspace, int64_t key_head, int slot,
+          int64_t begin, int64_t end)
         : plan_(plan),
           e_(plan.extent),
           path_(*plan.path),
           address_(address),
           workspace_(workspace),
           key_head_(key_head),
-          slot_(slot) {}
+          slot_(slot),
+          begin_(begin),
+          end_(end),
+          group_(plan.extent, plan.views.topk, address, key_head, begin, end, plan.group.entries.at(workspace, slot),
+                 plan.group.order.at(workspace, slot)),
+          scores_(plan.scores.at(workspace, slot)),
+          rounded_(path_.takes_f32() ? reinterpret_cast<std::byte*>(scores_) : plan.e.at(workspace, slot)),
+          item_(path_.takes_f32() ? 4 : 2) {}
 
-    void run(int64_t row) {
-        row_ = row;
-        e_.select(plan_.views.topk, address_, row, key_head_, selection_);
-        const int64_t head = key_head_ * e_.group;
-        if (selection_.count == 0) {
-            for (int64_t g = 0; g < e_.group; ++g) {
-                put_copies(plan_, address_, row, head + g, {0, 0});
-                put_zeros(plan_.views.out.at(address_, row, head + g), e_.value_depth, plan_.views.out.column);
-            }
-            return;
-        }
+    void run() {
         score();
         softmax();
         output();
     }
 
   private:
-    Operand query() {
+    // Heads of the rows of entries [first, last), as the left operand.
+    Operand query(int64_t first, int64_t last) {
         const Cube& from = plan_.views.query;
-        const int64_t head = key_head_ * e_.group;
+        const int64_t heads = (last - first) * e_.group, head = key_head_ * e_.group;
         std::byte* const to = plan_.query.at(workspace_, slot_);
-        if (!path_.takes_f32())
-            return packed(path_, path_.panel_a(e_.group, e_.depth), to, e_.depth,
-                          heads_of(from, address_, row_, head));
-        const int64_t stride = wide_stride(path_, e_.depth);
-        for (int64_t g = 0; g < e_.group; ++g)
-            copy_head(plan_.rows, from.at(address_, row_, head + g), from.column, e_.depth, true, to + g * stride * 4,
-                      plan_.line.at(workspace_, slot_));
-        return {path_.as_it_lies(path_.a, e_.group, e_.depth, stride, 1), to};
+        const gemm::Panel panel = path_.panel_a(heads, e_.depth);
+        if (!path_.takes_f32() && e_.group % path_.a.rows == 0) {  // whole strips
+            for (int64_t i = first; i < last; ++i)
+                path_.pack(panel, to, {(i - first) * e_.group, e_.group, 0, e_.depth},
+                           heads_of(from, address_, group_[i].row, head));
+            return {panel, to};
+        }
+        const bool wide = path_.takes_f32();
+        const int64_t stride = wide ? wide_stride(path_, e_.depth) : e_.depth;
+        std::byte* const dense = wide ? to : plan_.dense.at(workspace_, slot_);
+        std::byte* at = dense;
+        for (int64_t i = first; i < last; ++i)
+            for (int64_t g = 0; g < e_.group; ++g, at += stride * item_)
+                copy_head(plan_.rows, from.at(address_, group_[i].row, head + g), from.column, e_.depth, wide, at,
+                          plan_.line.at(workspace_, slot_));
+        if (wide) return {path_.as_it_lies(path_.a, heads, e_.depth, stride, 1), to};
+        return packed(path_, panel, to, e_.depth, {dense, e_.depth, 1});
     }
 
+    // Whole tiles are written: what is behind the heads of one run is the next run's, which comes later.
     void score() {
-        const Operand q = query();
-        for (int64_t i = 0; i < selection_.count; ++i) {
-            const SelectedBlock& b = selection_.at[i];
-            multiply(path_, q, {path_.panel_b(b.rows, e_.depth), plan_.keys.at(workspace_, b.block)}, b.visible,
-                     plan_.scores.at(workspace_, slot_) + i * plan_.block_scores(), plan_.width, false);
-            visible_[i] = {i * plan_.block_scores(), b.visible};
-        }
+        group_.each_run(plan_.most_rows, [&](int64_t first, int64_t last) {
+            const SelectedBlock& b = group_[first].block;
+            multiply(path_, query(first, last),
+                     {path_.panel_b(b.rows, e_.depth), plan_.keys.at(workspace_, b.block)}, b.visible,
+                     scores_ + first * plan_.block_scores(), plan_.width, false);
+        });
     }
 
     void softmax() {
-        for (int64_t g = 0; g < e_.group; ++g) {
-            float* const s = plan_.scores.at(workspace_, slot_) + g * plan_.width;
-            void* const e = path_.takes_f32() ? static_cast<void*>(s)
-                                              : static_cast<void*>(plan_.e.at(workspace_, slot_) + g * plan_.width * 2);
-            const Softmax result = plan_.rows.softmax(s, {visible_, static_cast<size_t>(selection_.count)},
-                                                      static_cast<float>(e_.scale), e);
-            put_copies(plan_, address_, row_, key_head_ * e_.group + g, result);
+        VisibleKeys* const visible = plan_.visible.at(workspace_, slot_);  // [rows, count]
+        int64_t* const seen = plan_.seen.at(workspace_, slot_);
+        std::fill(seen, seen + end_ - begin_, 0);
+        for (int64_t i = 0; i < group_.size(); ++i) {
+            const int64_t row = group_[i].row - begin_;
+            visible[row * e_.count + seen[row]++] = {i * plan_.block_scores(), group_[i].block.visible};
         }
+        for (int64_t row = begin_; row < end_; ++row)
+            for (int64_t g = 0; g < e_.group; ++g) {
+                const std::span keys(visible + (row - begin_) * e_.count, static_cast<size_t>(seen[row - begin_]));
+                Softmax result{0, 0};
+                if (!keys.empty())
+                    result = plan_.rows.softmax(scores_ + g * plan_.width, keys, static_cast<float>(e_.scale),
+                                                rounded_ + g * plan_.width * item_);
+                put_copies(plan_, address_, row, key_head_ * e_.group + g, result);
+            }
     }
 
-    // e of a block, and its values. Products end at the last key that is seen: what a hidden value holds is nobody's
-    // business. Packed values know their end, so those of a part are packed again; in f32 it is the left operand's.
-    Operand e_of(int64_t i, int64_t visible) {
-        const int64_t at = i * plan_.block_scores();
-        if (path_.takes_f32())
-            return {path_.as_it_lies(path_.a, e_.group, visible, plan_.width, 1),
-                    reinterpret_cast<const std::byte*>(plan_.scores.at(workspace_, slot_) + at)};
-        return packed(path_, path_.panel_a(e_.group, visible), plan_.packed_e.at(workspace_, slot_), visible,
-                      {plan_.e.at(workspace_, slot_) + at * 2, plan_.width, 1});
+    // e of entries [first, last), and the values of their block. Products end at the last key that is seen: what a
+    // hidden value holds is nobody's business. Packed values know their end, so those of a part are packed again; in
+    // f32 it is the left operand's.
+    Operand e_of(int64_t first, int64_t last, int64_t visible) {
+        const int64_t heads = (last - first) * e_.group;
+        std::byte* const from = rounded_ + first * plan_.block_scores() * item_;
+        if (path_.takes_f32()) return {path_.as_it_lies(path_.a, heads, visible, plan_.width, 1), from};
+        return packed(path_, path_.panel_a(heads, visible), plan_.packed_e.at(workspace_, slot_), visible,
+                      {from, plan_.width, 1});
     }
     Operand values_of(const SelectedBlock& b) {
         if (b.whole() || path_.takes_f32())
@@ -96,20 +114,24 @@ class Row {
 
     // out = Σ e·v / sum
     void output() {
-        Total total{plan_.c.at(workspace_, slot_), plan_.total.at(workspace_, slot_), e_.group, e_.value_depth,
-                    round_up(e_.value_depth, path_.b.rows)};
-        for (int64_t i = 0; i < selection_.count; ++i) {
-            const SelectedBlock& b = selection_.at[i];
-            multiply(path_, e_of(i, b.visible), values_of(b), e_.value_depth, total.c, total.stride,
-                     total.accumulate());
-            total.added(plan_.rows);
-        }
-        total.fold(plan_.rows);
-        for (int64_t g = 0; g < e_.group; ++g) {
-            const int64_t head = key_head_ * e_.group + g;
-            put_row(plan_.rows, total.total + g * e_.value_depth, e_.value_depth,
-                    1 / static_cast<double>(plan_.views.sum.f32(address_, row_, head)),
-                    plan_.views.out.at(address_, row_, head), plan_.views.out.column, plan_.line.at(workspace_, slot_));
+        Totals totals(plan_.sums, path_, plan_.rows, workspace_, slot_, end_ - begin_);
+        group_.each_run(plan_.sums.most_rows, [&](int64_t first, int64_t last) {
+            const SelectedBlock& b = group_[first].block;
+            totals.add(e_of(first, last, b.visible), values_of(b), last - first,
+                       [&](int64_t i) { return group_[first + i].row - begin_; });
+        });
+        for (int64_t row = begin_; row < end_; ++row) {
+            const double* total = totals.finish(row - begin_);
+            for (int64_t g = 0; g < e_.group; ++g) {
+                const int64_t head = key_head_ * e_.group + g;
+                std::byte* const to = plan_.views.out.at(address_, row, head);
+                if (total == nullptr)
+                    put_zeros(to, e_.value_depth, plan_.views.out.column);
+                else
+                    put_row(plan_.rows, total + g * e_.value_depth, e_.value_depth,
+                            1 / static_cast<double>(plan_.views.sum.f32(address_, row, head)), to,
+                            plan_.views.out.column, plan_.line.at(workspace_, slot_));
+            }
         }
     }
 
@@ -118,10 +140,13 @@ class Row {
     const gemm::Path& path_;
     std::byte* const* address_;
     std::byte* workspace_;
-    int64_t key_head_, row_ = 0;
+    int64_t key_head_;
     int slot_;
-    Selection selection_;
-    VisibleKeys visible_[kMostCount];
+    int64_t begin_, end_;
+    RowGroup group_;
+    float* scores_;
+    std::byte* rounded_;  // e
+    int64_t item_;        // bytes of its elements
 };
 
 void run_fast(const AttentionPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
@@ -135,9 +160,9 @@ void run_fast(const AttentionPlan& plan, std::byte* const* address, std::byte* w
             packed(path, path.panel_b(e.value_depth, b.rows), plan.values.at(workspace, block), b.rows,
                    transposed(rows_of(plan.views.value, address, b.key, head)));
         });
-        parallel_for((e.rows + kRowsAtOnce - 1) / kRowsAtOnce, plan.slots, [&](int64_t block, int slot) {
-            Row row(plan, address, workspace, head, slot);
-            for (int64_t t = block * kRowsAtOnce; t < std::min(e.rows, (block + 1) * kRowsAtOnce); ++t) row.run(t);
+        parallel_for((e.rows + plan.rows_at_once - 1) / plan.rows_at_once, plan.slots, [&](int64_t group, int slot) {
+            const int64_t begin = group * plan.rows_at_once;
+            Group(plan, address, workspace, head, slot, begin, std::min(e.rows, begin + plan.rows_at_once)).run();
         });
     }
 }

@@ -5,6 +5,7 @@
 #include "base/config.h"
 #include "ops/nsa_selected_attention/golden.h"
 #include "ops/nsa_selected_attention/kernel_products.h"
+#include "ops/nsa_selected_attention/row_group.h"
 
 namespace gradus::nsa_selected_attention {
 
@@ -14,18 +15,22 @@ struct AttentionPlan final : Work {
     int slots = 1;
     const gemm::Path* path = nullptr;  // null: golden
     RowFunctions rows{};
-    int64_t width = 0;   // columns of a block's scores: whole strips
-    int64_t height = 0;  // rows of a block's scores: the group, in whole strips
+    int64_t width = 0;         // columns of a block's scores: whole strips
+    int64_t rows_at_once = 0;  // rows of a group
+    int64_t most_rows = 0;     // rows of one product
     // of a head of the key: blocks [size, D] and [Dv, size]
     Piece<std::byte> keys, values;
-    // of a thread: scores and e are [count, height, width]; on a path that takes f32, e lies in the scores
-    Piece<std::byte> query, e, packed_e, part_values, line;
-    Piece<float> scores, c;
-    Piece<double> total;
+    // of a thread: scores and e are [entries of a group, G, width]; on a path that takes f32, e lies in the scores
+    GroupScratch group;
+    SumScratch sums;
+    Piece<VisibleKeys> visible;
+    Piece<int64_t> seen;
+    Piece<std::byte> query, dense, e, packed_e, part_values, line;
+    Piece<float> scores;
     Piece<std::byte> golden_numbers;
     Precision precision = Precision::golden;
 
-    int64_t block_scores() const { return height * width; }
+    int64_t block_scores() const { return extent.group * width; }
     void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
 

@@ -5,11 +5,10 @@
 #include "base/config.h"
 #include "ops/nsa_selected_attention/golden.h"
 #include "ops/nsa_selected_attention/kernel_products.h"
+#include "ops/nsa_selected_attention/row_group.h"
 
 namespace gradus::nsa_selected_attention {
 
-// Heads of the query that a block meets in one product: a k block of the f32 path.
-inline constexpr int64_t kHeadsAtOnce = 256;
 // What is kept of dS at a time.
 inline constexpr int64_t kKeptBytes = 64 << 20;
 
