@@ -59,12 +59,17 @@ Softmax softmax_row(const float* s, std::span<const VisibleKeys> keys, float sca
     const float largest = max_of(top);
     const Pair max = set_pair(largest);
     Sum sum;
+    const int64_t chain = 8 * static_cast<int64_t>(pair_lanes());
     for (const VisibleKeys& block : keys)
-        each_pair(block.n, [&](int64_t i, auto part) HWY_ATTR {
-            const Pair x = exp_lifted(load(s + block.at + i, part) * by - max) * set_pair(0x1p-64f);
-            sum.add(fill_up<float>(part, x, zero));
-            put<T, kWide>(e, block.at + i, part, x);
-        });
+        for (int64_t at = block.at, end = block.at + block.n; at < end; at += chain) {
+            Pair some = zero;  // at most 8 terms a lane, and only then what an addition loses is looked after
+            each_pair(HWY_MIN(chain, end - at), [&](int64_t i, auto part) HWY_ATTR {
+                const Pair x = exp_lifted(load(s + at + i, part) * by - max) * set_pair(0x1p-64f);
+                some = some + fill_up<float>(part, x, zero);
+                put<T, kWide>(e, at + i, part, x);
+            });
+            sum.add(some);
+        }
     const bool any = !hn::AllFalse(F32(), nan);
     return {any ? std::numeric_limits<float>::quiet_NaN() : largest, sum.value()};
 }

@@ -12,8 +12,7 @@
 
 namespace gradus::nsa_selected_attention {
 
-inline constexpr int64_t kRowsAtOnce = 8;  // rows of a parallel block
-inline constexpr int64_t kFold = 8;        // products that are added up in f32 before they go to the f64 total
+inline constexpr int64_t kFold = 8;  // products that are added up in f32 before they go to the f64 total
 
 // Rows i of a head: [rows, columns], and the same with columns as rows.
 inline gemm::Matrix rows_of(const Cube& cube, std::byte* const* address, int64_t row, int64_t head) {
@@ -91,6 +90,10 @@ struct Total {
     }
 };
 
+// Whether a row's heads would leave most of a tile empty, so that several rows had better share a product. Tiles of f32
+// come in smaller sizes.
+inline bool few_heads(const gemm::Path& path, int64_t group) { return !path.takes_f32() && 2 * group <= path.a.rows; }
+
 // Sums of several rows, [heads, columns] each, of a thread.
 struct SumScratch {
     Piece<Total> totals;
@@ -99,13 +102,13 @@ struct SumScratch {
     int64_t heads = 0, columns = 0, room = 0;  // room: floats of c for a row
     int64_t most_rows = 1;                     // that one product serves
 
-    // Few heads would leave a tile half empty: then several rows share a product, which is added to the totals of each.
-    // Otherwise products add to c, a row at a time.
+    // Where several rows share a product, it is added to the totals of each; otherwise products add to c, a row at a
+    // time.
     void book(Scratch& scratch, const gemm::Path& path, int64_t rows, int64_t group, int64_t n, int64_t most,
               int slots) {
         heads = group, columns = n;
         room = round_up(group, path.a.rows) * round_up(n, path.b.rows);
-        if (!path.takes_f32() && 2 * group <= path.a.rows) most_rows = most;
+        if (few_heads(path, group)) most_rows = most;
         totals = scratch.book<Total>(rows, slots);
         total = scratch.book<double>(rows * group * n, slots);
         c = scratch.book<float>(most_rows == 1 ? rows * room

@@ -12,23 +12,25 @@ void book(AttentionPlan& plan, Scratch& scratch) {
     const Extent& e = plan.extent;
     plan.width = round_up(e.size, path.b.rows);
     plan.rows_at_once = rows_of_group(e, plan.width);
-    plan.most_rows = std::clamp<int64_t>(kHeadsAtOnce / e.group, 1, plan.rows_at_once * e.count);
-    const int64_t entries = plan.rows_at_once * e.count, heads = plan.most_rows * e.group;
-    const int64_t room = round_up(heads, path.a.rows);  // whole tiles behind the last entry
+    const int64_t entries = plan.rows_at_once * e.count;
+    const int64_t rows = std::clamp<int64_t>(kHeadsAtOnce / e.group, 1, entries);  // of one product
+    const int64_t heads = few_heads(path, e.group) ? rows * e.group : e.group;
     plan.keys = scratch.book<std::byte>(path.panel_b(e.size, e.depth).bytes(), e.blocks);
     plan.values = scratch.book<std::byte>(path.panel_b(e.value_depth, e.size).bytes(), e.blocks);
     plan.group.book(scratch, entries, plan.slots);
     plan.visible = scratch.book<VisibleKeys>(entries, plan.slots);
     plan.seen = scratch.book<int64_t>(plan.rows_at_once, plan.slots);
     plan.scores = scratch.book<float>((entries * e.group + path.a.rows) * plan.width, plan.slots);
-    plan.sums.book(scratch, path, plan.rows_at_once, e.group, e.value_depth, plan.most_rows, plan.slots);
+    plan.sums.book(scratch, path, plan.rows_at_once, e.group, e.value_depth, rows, plan.slots);
     plan.line = scratch.book<std::byte>(e.depth * 2, plan.slots);
     if (path.takes_f32()) {
-        plan.query = scratch.book<std::byte>(room * wide_stride(path, e.depth) * 4, plan.slots);
+        const int64_t most = plan.rows_at_once * e.group + path.a.rows;  // a tile is read behind the last row
+        plan.query = scratch.book<std::byte>(most * wide_stride(path, e.depth) * 4, plan.slots);
         return;
     }
-    plan.query = scratch.book<std::byte>(path.panel_a(heads, e.depth).bytes(), plan.slots);
-    plan.dense = scratch.book<std::byte>(heads * e.depth * 2, plan.slots);
+    plan.query = scratch.book<std::byte>(
+        path.panel_a(heads, e.depth).bytes() * (few_heads(path, e.group) ? 1 : plan.rows_at_once), plan.slots);
+    if (few_heads(path, e.group)) plan.dense = scratch.book<std::byte>(heads * e.depth * 2, plan.slots);
     plan.e = scratch.book<std::byte>(entries * e.group * plan.width * 2, plan.slots);
     plan.packed_e = scratch.book<std::byte>(path.panel_a(heads, e.size).bytes(), plan.slots);
     plan.part_values = scratch.book<std::byte>(path.panel_b(e.value_depth, e.size).bytes(), plan.slots);

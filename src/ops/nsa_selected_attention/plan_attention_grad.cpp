@@ -7,6 +7,7 @@
 namespace gradus::nsa_selected_attention {
 namespace {
 
+constexpr int64_t kLeastRows = 16;          // of a stage
 constexpr int64_t kGoldenScores = 1 << 19;  // P and dS that golden keeps at a time
 
 void book_golden(GradPlan& plan, Scratch& scratch) {
@@ -23,14 +24,21 @@ void book_golden(GradPlan& plan, Scratch& scratch) {
 void book_query(GradPlan& plan, Scratch& scratch) {
     const gemm::Path& path = *plan.path;
     const Extent& e = plan.extent;
-    const int64_t heads = round_up(e.group, path.a.rows);
+    plan.group_rows = rows_of_group(e, plan.width);
+    const int64_t entries = plan.group_rows * e.count;
+    const int64_t rows = std::clamp<int64_t>(kHeadsAtOnce / e.group, 1, entries);  // of one product
+    const int64_t heads = few_heads(path, e.group) ? rows * e.group : e.group;
     QueryScratch& s = plan.query;
-    s.ds = scratch.book<std::byte>(
-        path.takes_f32() ? heads * plan.width * 4 : path.panel_a(e.group, e.size).bytes(), plan.slots);
-    if (!path.takes_f32()) s.part_keys = scratch.book<std::byte>(path.panel_b(e.depth, e.size).bytes(), plan.slots);
-    s.c = scratch.book<float>(heads * round_up(e.depth, path.b.rows), plan.slots);
-    s.total = scratch.book<double>(e.group * e.depth, plan.slots);
+    s.group.book(scratch, entries, plan.slots);
+    s.sums.book(scratch, path, plan.group_rows, e.group, e.depth, rows, plan.slots);
     s.lines = scratch.book<std::byte>(2 * e.depth * 2, plan.slots);
+    if (path.takes_f32()) {
+        s.ds = scratch.book<std::byte>(round_up(heads, path.a.rows) * plan.width * 4, plan.slots);
+        return;
+    }
+    s.dense = scratch.book<std::byte>(heads * plan.width * 2, plan.slots);
+    s.ds = scratch.book<std::byte>(path.panel_a(heads, e.size).bytes(), plan.slots);
+    s.part_keys = scratch.book<std::byte>(path.panel_b(e.depth, e.size).bytes(), plan.slots);
 }
 
 void book_key(GradPlan& plan, Scratch& scratch) {
@@ -64,7 +72,7 @@ void book_key(GradPlan& plan, Scratch& scratch) {
 // are cut follows from its batch alone. Returns the rows of the longest stage.
 int64_t set_stages(GradPlan& plan) {
     const Extent& e = plan.extent;
-    const int64_t most = std::max(2 * kRowsAtOnce, kKeptBytes / (e.group * e.count * plan.width * 2));
+    const int64_t most = std::max<int64_t>(kLeastRows, kKeptBytes / (e.group * e.count * plan.width * 2));
     int64_t longest = 0;
     for (const Batch& batch : e.batches)
         for (int64_t begin = batch.query_begin; begin < batch.query_end; begin += most) {

@@ -7,10 +7,11 @@
 
 namespace gradus::nsa_selected_attention {
 
+inline constexpr int64_t kMostGroupRows = 64;
 // How many rows have scores of some hundred KiB together (in f32, [count, G, width] each): they stay in L2.
 inline int64_t rows_of_group(const Extent& e, int64_t width) {
-    constexpr int64_t kBytes = 1 << 19, kMostRows = 64;
-    return std::clamp<int64_t>(kBytes / (e.count * e.group * width * 4), 1, std::min(kMostRows, e.rows));
+    constexpr int64_t kBytes = 1 << 19;
+    return std::clamp<int64_t>(kBytes / (e.count * e.group * width * 4), 1, std::clamp<int64_t>(e.rows, 1, kMostGroupRows));
 }
 // Heads of the query that a block meets in one product: a k block of the f32 path.
 inline constexpr int64_t kHeadsAtOnce = 256;

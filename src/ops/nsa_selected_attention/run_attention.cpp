@@ -42,35 +42,39 @@ class Group {
     }
 
   private:
-    // Heads of the rows of entries [first, last), as the left operand.
-    Operand query(int64_t first, int64_t last) {
+    // Heads of a row as the left operand, at their place for the group.
+    Operand query(int64_t row) {
         const Cube& from = plan_.views.query;
-        const int64_t heads = (last - first) * e_.group, head = key_head_ * e_.group;
-        std::byte* const to = plan_.query.at(workspace_, slot_);
-        const gemm::Panel panel = path_.panel_a(heads, e_.depth);
-        if (!path_.takes_f32() && e_.group % path_.a.rows == 0) {  // whole strips
-            for (int64_t i = first; i < last; ++i)
-                path_.pack(panel, to, {(i - first) * e_.group, e_.group, 0, e_.depth},
-                           heads_of(from, address_, group_[i].row, head));
-            return {panel, to};
-        }
-        const bool wide = path_.takes_f32();
-        const int64_t stride = wide ? wide_stride(path_, e_.depth) : e_.depth;
-        std::byte* const dense = wide ? to : plan_.dense.at(workspace_, slot_);
-        std::byte* at = dense;
+        const int64_t head = key_head_ * e_.group, stride = wide_stride(path_, e_.depth);
+        const gemm::Panel panel = path_.takes_f32() ? path_.as_it_lies(path_.a, e_.group, e_.depth, stride, 1)
+                                                    : path_.panel_a(e_.group, e_.depth);
+        std::byte* const to = plan_.query.at(workspace_, slot_) +
+                              (row - begin_) * (path_.takes_f32() ? e_.group * stride * 4 : panel.bytes());
+        if (packed_[row - begin_]) return {panel, to};
+        packed_[row - begin_] = true;
+        if (!path_.takes_f32()) return packed(path_, panel, to, e_.depth, heads_of(from, address_, row, head));
+        for (int64_t g = 0; g < e_.group; ++g)
+            copy_head(plan_.rows, from.at(address_, row, head + g), from.column, e_.depth, true, to + g * stride * 4,
+                      plan_.line.at(workspace_, slot_));
+        return {panel, to};
+    }
+    // Those of entries [first, last) together.
+    Operand queries(int64_t first, int64_t last) {
+        const Cube& from = plan_.views.query;
+        std::byte* const dense = plan_.dense.at(workspace_, slot_);
         for (int64_t i = first; i < last; ++i)
-            for (int64_t g = 0; g < e_.group; ++g, at += stride * item_)
-                copy_head(plan_.rows, from.at(address_, group_[i].row, head + g), from.column, e_.depth, wide, at,
-                          plan_.line.at(workspace_, slot_));
-        if (wide) return {path_.as_it_lies(path_.a, heads, e_.depth, stride, 1), to};
-        return packed(path_, panel, to, e_.depth, {dense, e_.depth, 1});
+            for (int64_t g = 0; g < e_.group; ++g)
+                copy_head(plan_.rows, from.at(address_, group_[i].row, key_head_ * e_.group + g), from.column,
+                          e_.depth, false, dense + ((i - first) * e_.group + g) * e_.depth * 2, nullptr);
+        return packed(path_, path_.panel_a((last - first) * e_.group, e_.depth), plan_.query.at(workspace_, slot_),
+                      e_.depth, {dense, e_.depth, 1});
     }
 
     // Whole tiles are written: what is behind the heads of one run is the next run's, which comes later.
     void score() {
-        group_.each_run(plan_.most_rows, [&](int64_t first, int64_t last) {
+        group_.each_run(plan_.sums.most_rows, [&](int64_t first, int64_t last) {
             const SelectedBlock& b = group_[first].block;
-            multiply(path_, query(first, last),
+            multiply(path_, few_heads(path_, e_.group) ? queries(first, last) : query(group_[first].row),
                      {path_.panel_b(b.rows, e_.depth), plan_.keys.at(workspace_, b.block)}, b.visible,
                      scores_ + first * plan_.block_scores(), plan_.width, false);
         });
@@ -147,6 +151,7 @@ class Group {
     float* scores_;
     std::byte* rounded_;  // e
     int64_t item_;        // bytes of its elements
+    bool packed_[kMostGroupRows] = {};
 };
 
 void run_fast(const AttentionPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {

@@ -17,7 +17,6 @@ struct AttentionPlan final : Work {
     RowFunctions rows{};
     int64_t width = 0;         // columns of a block's scores: whole strips
     int64_t rows_at_once = 0;  // rows of a group
-    int64_t most_rows = 0;     // rows of one product
     // of a head of the key: blocks [size, D] and [Dv, size]
     Piece<std::byte> keys, values;
     // of a thread: scores and e are [entries of a group, G, width]; on a path that takes f32, e lies in the scores

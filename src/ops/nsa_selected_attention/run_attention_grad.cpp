@@ -81,14 +81,14 @@ void write_block(const GradPlan& plan, std::byte* const* address, std::byte* wor
     put(plan.views.value_grad, e.value_depth, plan.value_sums.at(workspace, block), 1);
 }
 
-// The rows of a stage, some at a time.
+// The rows of a stage, a group at a time: f(gradient, begin, end).
 template <typename F>
-void each_row(const Part& stage, const F& f) noexcept {
+void each_group(const Part& stage, const F& f) noexcept {
     const auto [begin, end] = stage.stage;
-    parallel_for((end - begin + kRowsAtOnce - 1) / kRowsAtOnce, stage.plan.slots, [&](int64_t block, int slot) {
+    const int64_t rows = stage.plan.group_rows;
+    parallel_for((end - begin + rows - 1) / rows, stage.plan.slots, [&](int64_t group, int slot) {
         QueryGradient gradient(stage.on(slot));
-        const int64_t first = begin + block * kRowsAtOnce;
-        for (int64_t row = first; row < std::min(end, first + kRowsAtOnce); ++row) f(gradient, row);
+        f(gradient, begin + group * rows, std::min(end, begin + (group + 1) * rows));
     });
 }
 
@@ -113,14 +113,18 @@ void run_fast(const GradPlan& plan, std::byte* const* address, std::byte* worksp
         prepare_blocks(plan, address, workspace, head);
         for (const Stage& rows : plan.stages) {
             const Part stage{plan, address, workspace, head, 0, rows};
-            each_row(stage, [](QueryGradient& gradient, int64_t row) { gradient.prepare(row); });
+            each_group(stage, [](QueryGradient& gradient, int64_t begin, int64_t end) {
+                for (int64_t row = begin; row < end; ++row) gradient.prepare(row);
+            });
             if (!plan.views.with_out) {
                 each_block(stage, [](KeyGradient& gradient, int64_t block) { gradient.weigh(block); });
-                each_row(stage, [](QueryGradient& gradient, int64_t row) { gradient.set_delta(row); });
+                each_group(stage, [](QueryGradient& gradient, int64_t begin, int64_t end) {
+                    for (int64_t row = begin; row < end; ++row) gradient.set_delta(row);
+                });
             }
             each_block(stage, [](KeyGradient& gradient, int64_t block) { gradient.run(block); });
-            each_row(stage, [&](QueryGradient& gradient, int64_t row) {
-                if (gradient.run(row) > kFarFromOne) far.store(true, std::memory_order_relaxed);
+            each_group(stage, [&](QueryGradient& gradient, int64_t begin, int64_t end) {
+                if (gradient.run(begin, end) > kFarFromOne) far.store(true, std::memory_order_relaxed);
             });
         }
         parallel_for(e.blocks, plan.slots,

@@ -30,11 +30,11 @@ struct KeyScratch {
     Piece<float> scores, dp, key_c, value_c;
     Piece<std::byte> line;
 };
-// Of a thread, for a row.
+// Of a thread, for a group of rows.
 struct QueryScratch {
-    Piece<std::byte> ds, part_keys, lines;
-    Piece<float> c;
-    Piece<double> total;
+    GroupScratch group;
+    SumScratch sums;
+    Piece<std::byte> dense, ds, part_keys, lines;
 };
 
 struct GradPlan final : Work {
@@ -45,6 +45,7 @@ struct GradPlan final : Work {
     RowFunctions rows{};
     int64_t width = 0;         // columns of a block's scores: whole strips
     int64_t rows_at_once = 0;  // query rows of one product of dK and dV
+    int64_t group_rows = 0;    // query rows whose dQ are computed together
     std::vector<Stage> stages;
     // of a head of the key: who selected a block, and where its list goes on; blocks [size, D], [D, size] and
     // [size, Dv]; sums of dK and dV
@@ -121,13 +122,14 @@ class QueryGradient : Part {
     void prepare(int64_t row) noexcept;
     // delta from the sums of KeyGradient::weigh.
     void set_delta(int64_t row) noexcept;
-    // dQ of a row's heads. Returns how far Σ P is from 1 at worst.
-    float run(int64_t row) noexcept;
+    // dQ of the heads of rows [begin, end). Returns how far Σ P is from 1 at worst.
+    float run(int64_t begin, int64_t end) noexcept;
 
   private:
     float dot(int64_t row, int64_t head) noexcept;
-    Operand ds_of(int64_t row, int64_t place, int64_t visible) noexcept;
+    Operand ds_of(const RowGroup& group, int64_t first, int64_t last) noexcept;
     Operand keys_of(const SelectedBlock& block) noexcept;
+    float finish(int64_t row, const double* total) noexcept;
 
     Selection selection_;
 };

@@ -1,5 +1,4 @@
-// One row: what its scores are compared with, and dQ by one product for every block it selected, in the order of its
-// list.
+// Some rows: what their scores are compared with, and dQ from the dS that were kept, block after block.
 #include <cmath>
 
 #include "ops/nsa_selected_attention/run_attention_grad.h"
@@ -38,14 +37,23 @@ void QueryGradient::set_delta(int64_t row) noexcept {
     }
 }
 
-// dS of a block and its keys. Products end at the last key that is seen: what a hidden key holds is nobody's business.
-// Packed keys know their end, so those of a part are packed again; in f32 it is the left operand's.
-Operand QueryGradient::ds_of(int64_t row, int64_t place, int64_t visible) noexcept {
-    std::byte *const from = ds(row, place), *const to = plan.query.ds.at(workspace, slot);
-    if (!path.takes_f32())
-        return packed(path, path.panel_a(e.group, visible), to, visible, {from, plan.width, 1});
-    plan.rows.widen(from, e.group * plan.width, reinterpret_cast<float*>(to));
-    return {path.as_it_lies(path.a, e.group, visible, plan.width, 1), to};
+// dS of some entries of one block, and its keys. Products end at the last key that is seen: what a hidden key holds is
+// nobody's business. Packed keys know their end, so those of a part are packed again; in f32 it is the left operand's.
+Operand QueryGradient::ds_of(const RowGroup& group, int64_t first, int64_t last) noexcept {
+    const int64_t scores = e.group * plan.width, heads = (last - first) * e.group, visible = group[first].block.visible;
+    std::byte *from = ds(group[first].row, group[first].place), *const to = plan.query.ds.at(workspace, slot);
+    if (path.takes_f32()) {
+        plan.rows.widen(from, scores, reinterpret_cast<float*>(to));
+        return {path.as_it_lies(path.a, e.group, visible, plan.width, 1), to};
+    }
+    if (last - first > 1) {
+        std::byte* const dense = plan.query.dense.at(workspace, slot);
+        for (int64_t i = first; i < last; ++i)
+            std::memcpy(dense + (i - first) * scores * 2, ds(group[i].row, group[i].place),
+                        static_cast<size_t>(scores) * 2);
+        from = dense;
+    }
+    return packed(path, path.panel_a(heads, visible), to, visible, {from, plan.width, 1});
 }
 Operand QueryGradient::keys_of(const SelectedBlock& b) noexcept {
     if (b.whole() || path.takes_f32())
@@ -54,30 +62,36 @@ Operand QueryGradient::keys_of(const SelectedBlock& b) noexcept {
                   transposed(rows_of(plan.views.key, address, b.key, key_head)));
 }
 
-float QueryGradient::run(int64_t row) noexcept {
-    const QueryScratch& s = plan.query;
+float QueryGradient::finish(int64_t row, const double* total) noexcept {
     const Cube& to = plan.views.query_grad;
     e.select(plan.views.topk, address, row, key_head, selection_);
-    Total total{s.c.at(workspace, slot), s.total.at(workspace, slot), e.group, e.depth,
-                round_up(e.depth, path.b.rows)};
-    for (int64_t i = 0; i < selection_.count; ++i) {
-        const SelectedBlock& b = selection_.at[i];
-        multiply(path, ds_of(row, i, b.visible), keys_of(b), e.depth, total.c, total.stride, total.accumulate());
-        total.added(plan.rows);
-    }
-    total.fold(plan.rows);
     float worst = 0;
     for (int64_t g = 0; g < e.group; ++g) {
         std::byte* const at = to.at(address, row, key_head * e.group + g);
-        if (selection_.count == 0 || statistics(row)[e.group + g] == 0) {
+        if (total == nullptr || statistics(row)[e.group + g] == 0) {
             put_zeros(at, e.depth, to.column);
             continue;
         }
-        put_row(plan.rows, total.total + g * e.depth, e.depth, e.scale, at, to.column, s.lines.at(workspace, slot));
+        put_row(plan.rows, total + g * e.depth, e.depth, e.scale, at, to.column,
+                plan.query.lines.at(workspace, slot));
         float p = 0;
         for (int64_t i = 0; i < selection_.count; ++i) p += sums(row, i)[g];
         worst = std::max(worst, std::fabs(p - 1));
     }
+    return worst;
+}
+
+float QueryGradient::run(int64_t begin, int64_t end) noexcept {
+    const QueryScratch& s = plan.query;
+    const RowGroup group(e, plan.views.topk, address, key_head, begin, end, s.group.entries.at(workspace, slot),
+                         s.group.order.at(workspace, slot));
+    Totals totals(s.sums, path, plan.rows, workspace, slot, end - begin);
+    group.each_run(s.sums.most_rows, [&](int64_t first, int64_t last) {
+        totals.add(ds_of(group, first, last), keys_of(group[first].block), last - first,
+                   [&](int64_t i) { return group[first + i].row - begin; });
+    });
+    float worst = 0;
+    for (int64_t row = begin; row < end; ++row) worst = std::max(worst, finish(row, totals.finish(row - begin)));
     return worst;
 }
 
