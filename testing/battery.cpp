@@ -108,6 +108,11 @@ void expect_same_bits(const std::function<Call()>& call) {
         moved.shift = shift;
         compare(moved, "moved by " + std::to_string(shift) + " elements");
     }
+    for (const size_t shift : {1, 8, 32, 63}) {
+        Call moved = call();
+        moved.workspace_shift = shift;
+        compare(moved, "workspace moved by " + std::to_string(shift) + " bytes");
+    }
     for (const Memory memory : {Memory::page_end, Memory::page_begin}) {
         const Option any("memory", "any");
         Call edge = call();

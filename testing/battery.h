@@ -27,7 +27,8 @@ struct Traits {
 };
 void expect_common_refusals(const std::function<Call()>& good, const Traits& traits = {});
 
-// Same bits for 1, 2 and 7 threads, at every alignment, at the edge of a page, on every run; `call` is any legal call.
+// Same bits for 1, 2 and 7 threads, at every alignment of tensors and workspace, at the edge of a page, on every run;
+// `call` is any legal call.
 void expect_same_bits(const std::function<Call()>& call);
 
 // Same bits when the result is too large for the cache and is written past it, aligned to lines or not: `call` many

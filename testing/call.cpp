@@ -123,12 +123,13 @@ Call::Results Call::run() {
     workspace = prepared.size;
     EXPECT_EQ(workspace % 512, 0u) << op;
     if (max_workspace) EXPECT_LE(workspace, static_cast<uint64_t>(*max_workspace)) << op;
+    void* allocated = nullptr;
     std::byte* scratch = nullptr;
     if (workspace > 0) {
-        void* allocated = nullptr;
-        EXPECT_EQ(aclrtMalloc(&allocated, workspace + kGuard, ACL_MEM_MALLOC_HUGE_FIRST), 0);
-        EXPECT_EQ(aclrtMemset(allocated, workspace + kGuard, 0xFF, workspace + kGuard), 0);
-        scratch = static_cast<std::byte*>(allocated);
+        const size_t bytes = workspace_shift + workspace + kGuard;
+        EXPECT_EQ(aclrtMalloc(&allocated, bytes, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+        EXPECT_EQ(aclrtMemset(allocated, bytes, 0xFF, bytes), 0);
+        scratch = static_cast<std::byte*>(allocated) + workspace_shift;
     }
     const int code = gradusLaunch(scratch, workspace, prepared.executor, stream());
     EXPECT_EQ(code, 0) << "phase two: " << take_message();
@@ -141,7 +142,7 @@ Call::Results Call::run() {
         EXPECT_EQ(aclrtMemcpy(tail.data(), kGuard, scratch + workspace, kGuard, ACL_MEMCPY_DEVICE_TO_HOST), 0);
         EXPECT_EQ(tail, std::vector<std::byte>(kGuard, kPoison))
             << op << ": wrote behind its workspace of " << workspace;
-        EXPECT_EQ(aclrtFree(scratch), 0);
+        EXPECT_EQ(aclrtFree(allocated), 0);
     }
     Results results;
     if (code != 0) return results;

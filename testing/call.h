@@ -99,6 +99,7 @@ class Call {
     std::vector<Tensor> tensors;
     Memory memory = Memory::device;
     int64_t shift = 0;           // elements that every tensor is moved by, for alignment
+    size_t workspace_shift = 0;  // bytes that the workspace is moved by
     bool destroy_early = false;  // tensors go before the stream is synchronised
     std::optional<int64_t> max_workspace;
     uint64_t workspace = 0;  // of the last run
