@@ -1,6 +1,7 @@
 #include "ops/nsa_selected_attention/kernel.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE
@@ -74,61 +75,77 @@ Softmax softmax_row(const float* s, std::span<const VisibleKeys> keys, float sca
     return {any ? std::numeric_limits<float>::quiet_NaN() : largest, sum.value()};
 }
 
-// P is a product with 1/sum where that is an ordinary number: a division takes as long as all the rest.
-struct Divisor {
-    float sum, inverse;
-    bool ordinary;
-    explicit Divisor(float x) : sum(x), inverse(1 / x), ordinary(std::fabs(x) > 0x1p-100f && std::fabs(x) < 0x1p100f) {}
-    HWY_INLINE Pair of(Pair x) const { return ordinary ? x * set_pair(inverse) : x / set_pair(sum); }
+// exp(scale·s − max)/sum at column i. Where 1/sum is an ordinary number it is a product: a division takes as long as all
+// the rest.
+template <bool kOrdinary>
+struct Probability {
+    const float* s;
+    Pair scale, max, sum;
+
+    HWY_INLINE Probability(const BlockScores& b, int64_t g)
+        : s(b.s + g * b.stride),
+          scale(set_pair(b.scale)),
+          max(set_pair(b.max[g])),
+          sum(set_pair(kOrdinary ? 1 / b.sum[g] : b.sum[g])) {}
+    template <typename P>
+    HWY_INLINE Pair at(int64_t i, P part) const {
+        const Pair e = exp(load(s + i, part) * scale - max);
+        return kOrdinary ? e * sum : e / sum;
+    }
 };
+
+HWY_INLINE bool ordinary(float sum) { return std::fabs(sum) > 0x1p-100f && std::fabs(sum) < 0x1p100f; }
+
+// A head's P and dS; returns Σ P. dS is rounded once, into what is kept, and copied from there.
+template <typename T, bool kWide, bool kOrdinary>
+HWY_INLINE float differentiate_head(const BlockScores& b, int64_t g) {
+    const Probability<kOrdinary> probability(b, g);
+    const Pair delta = set_pair(b.delta[g]), zero = set_pair(0.0f);
+    const float* const dp = b.dp + g * b.stride;
+    T* const kept = static_cast<T*>(b.kept) + g * b.stride;
+    Pair sum = zero;
+    each_pair(b.keys, [&](int64_t i, auto part) HWY_ATTR {
+        const Pair p = probability.at(i, part);
+        sum = sum + fill_up<float>(part, p, zero);
+        store_ordered(kept + i, part, p * (load(dp + i, part) - delta));
+        put<T, kWide>(b.p, g * b.stride + i, part, p);
+        if constexpr (kWide) store(static_cast<float*>(b.ds) + g * b.stride + i, part, load_ordered(kept + i, part));
+    });
+    if constexpr (!kWide) std::memcpy(static_cast<T*>(b.ds) + g * b.stride, kept, static_cast<size_t>(b.keys) * 2);
+    return sum_of(sum);
+}
 
 template <typename T, bool kWide>
 void differentiate(const BlockScores& b) noexcept {
-    const Pair by = set_pair(b.scale), zero = set_pair(0.0f);
+    constexpr int64_t kItem = kWide ? 4 : 2;
     for (int64_t g = 0; g < b.heads; ++g) {
-        const float *const s = b.s + g * b.stride, *const dp = b.dp + g * b.stride;
-        const auto each = [&](const auto& f) HWY_ATTR {
-            each_pair(b.keys, [&](int64_t i, auto part) HWY_ATTR {
-                const auto [p, ds] = f(i, part);
-                const int64_t at = g * b.stride + i;
-                put<T, kWide>(b.p, at, part, p);
-                put<T, kWide>(b.ds, at, part, ds);
-                store_ordered(static_cast<T*>(b.kept) + at, part, ds);
-            });
-        };
-        struct Both {
-            Pair p, ds;
-        };
-        b.sums[g] = 0;
         if (b.sum[g] == 0) {
-            each([&](int64_t, auto) HWY_ATTR { return Both{zero, zero}; });
-            continue;
+            for (void* const to : {b.p, b.ds})
+                std::memset(static_cast<std::byte*>(to) + g * b.stride * kItem, 0, static_cast<size_t>(b.keys * kItem));
+            std::memset(static_cast<T*>(b.kept) + g * b.stride, 0, static_cast<size_t>(b.keys) * 2);
+            b.sums[g] = 0;
+        } else {
+            b.sums[g] = ordinary(b.sum[g]) ? differentiate_head<T, kWide, true>(b, g)
+                                           : differentiate_head<T, kWide, false>(b, g);
         }
-        const Divisor divisor(b.sum[g]);
-        const Pair max = set_pair(b.max[g]), delta = set_pair(b.delta[g]);
-        Pair sum = zero;
-        each([&](int64_t i, auto part) HWY_ATTR {
-            const Pair p = divisor.of(exp(load(s + i, part) * by - max));
-            sum = sum + fill_up<float>(part, p, zero);
-            return Both{p, p * (load(dp + i, part) - delta)};
-        });
-        b.sums[g] = sum_of(sum);
     }
 }
 
+template <bool kOrdinary>
+HWY_INLINE float weigh_head(const BlockScores& b, int64_t g) {
+    const Probability<kOrdinary> probability(b, g);
+    const float* const dp = b.dp + g * b.stride;
+    Sum sum;
+    each_pair(b.keys, [&](int64_t i, auto part) HWY_ATTR {
+        sum.add(fill_up<float>(part, probability.at(i, part) * load(dp + i, part), set_pair(0.0f)));
+    });
+    return sum.value();
+}
 void weigh(const BlockScores& b) noexcept {
-    const Pair by = set_pair(b.scale), zero = set_pair(0.0f);
-    for (int64_t g = 0; g < b.heads; ++g) {
-        const Divisor divisor(b.sum[g]);
-        const Pair max = set_pair(b.max[g]);
-        Sum sum;
-        each_pair(b.sum[g] == 0 ? 0 : b.keys, [&](int64_t i, auto part) HWY_ATTR {
-            const int64_t at = g * b.stride + i;
-            const Pair p = divisor.of(exp(load(b.s + at, part) * by - max));
-            sum.add(fill_up<float>(part, p * load(b.dp + at, part), zero));
-        });
-        b.sums[g] = sum.value();
-    }
+    for (int64_t g = 0; g < b.heads; ++g)
+        b.sums[g] = b.sum[g] == 0          ? 0
+                    : ordinary(b.sum[g]) ? weigh_head<true>(b, g)
+                                         : weigh_head<false>(b, g);
 }
 
 template <typename T>
