@@ -148,6 +148,7 @@ TEST(NsaSelectedAttention, SpecialValuesFollowTheFormula) {
         Problem p({type, {6}, {32}, 1, 2, 8, 8, 16, 1, 0}, random);
         for (int64_t i = 0; i < 6; ++i) p.topk.set(i, static_cast<double>(i % 2));
         p.key.set(3 * 8, std::nan("")), p.query.set(5 * 16, HUGE_VAL), p.value.set(20 * 8 + 1, HUGE_VAL);
+        p.key.set(16 * 8, 1);
         for (const char* precision : {"fast", "golden"}) {
             const Option way("precision", precision);
             const Call::Results got = p.forward().run();
@@ -155,9 +156,31 @@ TEST(NsaSelectedAttention, SpecialValuesFollowTheFormula) {
             EXPECT_FALSE(std::isnan(got.at("attentionOut").at(16)));
             EXPECT_EQ(got.at("attentionOut").at(17), HUGE_VAL);
             EXPECT_TRUE(std::isnan(got.at("softmaxSumOut").at(5 * 16)));
+            EXPECT_EQ(got.at("softmaxMaxOut").at(5 * 16), HUGE_VAL) << "infinite, and not NaN";
             EXPECT_FALSE(std::isnan(got.at("softmaxSumOut").at(5 * 16 + 8)));
         }
     }
+}
+
+// max and sum are taken as given: a sum that is too small or too large for its inverse makes the same P with the max that
+// belongs to it, on every instruction set.
+TEST(NsaSelectedAttentionGrad, SumsOfAnySize) {
+    Random random("sums");
+    for (const std::string& isa : instruction_sets())
+        for (const aclDataType type : kTypes)
+            for (const double power : {-125.0, -101.0, 101.0, 120.0})
+                for (const bool with_out : {true, false}) {
+                    const Option cap("max_isa", isa);
+                    Problem p({type, {12}, {96}, 1, 2, 128, 128, 32, 3, 0, true, with_out}, random, 0.3);
+                    p.take(p.forward().run());
+                    for (int64_t i = 0; i < p.sum.size(); i += 16) {  // of the first head
+                        p.sum.set(i, p.sum.at(i) * std::exp2(power));
+                        p.max.set(i, p.max.at(i) - power * std::log(2.0));
+                    }
+                    p.sum.set(16, 0x1p-140), p.max.set(16, 200);  // exp is 0, and the inverse infinite: P is 0
+                    SCOPED_TRACE(isa + " 2^" + std::to_string(power) + " " + random.repeat());
+                    Answer(p).expect_grad(p.grad().run());
+                }
 }
 
 // A forward without mask sees every key of its blocks, whatever sparseMode says; the gradient looks at sparseMode.

@@ -225,7 +225,8 @@ struct Answer {
                 for (const int64_t key : keys) {
                     const Dot x = score(at, key * s.key_heads + kh);
                     const double prob = std::exp(x.value - max) / sum;
-                    ps.push_back({prob, prob * (std::expm1(x.slack) + kU * std::fabs(x.value - max) + 3 * kU)});
+                    // exp within an ulp, 1/sum and their product
+                    ps.push_back({prob, prob * (std::expm1(x.slack) + kU * std::fabs(x.value - max) + 4 * kU)});
                     dps.push_back(dot(g, at, v, key * s.key_heads + kh, s.value_depth));
                     delta.value += prob * dps.back().value;
                     delta.slack += ps.back().slack * std::fabs(dps.back().value) + prob * dps.back().slack +
