@@ -192,8 +192,8 @@ HWY_INLINE void widen(const T* from, int64_t n, float* to) {
     for (; i < n; ++i) to[i] = static_cast<float>(to_f64(from[i]));
 }
 
-// to[p][i] = from[i][p] for four i and n p. A strip's rows are four floats of 16 bytes each, so that loads and stores are
-// whole vectors: 2.4 times as fast as one number at a time (B, AVX-512).
+// to[p][i] = from[i][p] for four i and n p. A strip's rows are four floats of 16 bytes each, so that loads and stores
+// are whole vectors: 2.4 times as fast as one number at a time (B, AVX-512).
 template <int64_t kStripRows, int64_t kRun>
 HWY_INLINE void transpose_four(const float (*from)[kRun], int64_t n, float* to) {
     int64_t p = 0;

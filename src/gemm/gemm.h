@@ -51,8 +51,9 @@ struct Part {
     int64_t first_row, rows, first_k, k;
 };
 
-// Which strips are multiplied (over A's k, which may be less than B's where B lies in f32), and where C is: whole tiles, so C has room for strip.rows · strips rows and columns.
-// What is beyond the panels' rows there is nobody's: zeros, or what it was.
+// Which strips are multiplied (over A's k, which may be less than B's where B lies in f32), and where C is: whole
+// tiles, so C has room for strip.rows · strips rows and columns. What is beyond the panels' rows there is nobody's:
+// zeros, or what it was.
 struct Block {
     int64_t a_strip, a_strips, b_strip, b_strips;
     float* c;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "aclnn/operator.h"
-#include "ops/nsa_selected_attention/selection.h"
 #include "ops/nsa_selected_attention/plan.h"
+#include "ops/nsa_selected_attention/selection.h"
 
 namespace gradus::nsa_selected_attention {
 

@@ -75,8 +75,8 @@ Softmax softmax_row(const float* s, std::span<const VisibleKeys> keys, float sca
     return {any ? std::numeric_limits<float>::quiet_NaN() : largest, sum.value()};
 }
 
-// exp(scale·s − max)/sum at column i. Where 1/sum is an ordinary number it is a product: a division takes as long as all
-// the rest.
+// exp(scale·s − max)/sum at column i. Where 1/sum is an ordinary number it is a product: a division takes as long as
+// all the rest.
 template <bool kOrdinary>
 struct Probability {
     const float* s;
@@ -143,9 +143,7 @@ HWY_INLINE float weigh_head(const BlockScores& b, int64_t g) {
 }
 void weigh(const BlockScores& b) noexcept {
     for (int64_t g = 0; g < b.heads; ++g)
-        b.sums[g] = b.sum[g] == 0          ? 0
-                    : ordinary(b.sum[g]) ? weigh_head<true>(b, g)
-                                         : weigh_head<false>(b, g);
+        b.sums[g] = b.sum[g] == 0 ? 0 : ordinary(b.sum[g]) ? weigh_head<true>(b, g) : weigh_head<false>(b, g);
 }
 
 template <typename T>
@@ -185,8 +183,7 @@ void finish_row(const double* total, int64_t n, double factor, void* to) noexcep
 
 template <typename T, bool kWide>
 RowFunctions rows_of_type() {
-    return {&softmax_row<T, kWide>, &differentiate<T, kWide>, &weigh,         &dot_row<T>,
-            &widen<T>,              &add_row,                 &finish_row<T>};
+    return {&softmax_row<T, kWide>, &differentiate<T, kWide>, &weigh, &dot_row<T>, &widen<T>, &add_row, &finish_row<T>};
 }
 RowFunctions rows_for(DType dtype, bool wide) {
     if (dtype == DType::f16) return wide ? rows_of_type<f16, true>() : rows_of_type<f16, false>();

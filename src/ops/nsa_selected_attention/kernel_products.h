@@ -111,10 +111,9 @@ struct SumScratch {
         if (few_heads(path, group)) most_rows = most;
         totals = scratch.book<Total>(rows, slots);
         total = scratch.book<double>(rows * group * n, slots);
-        c = scratch.book<float>(most_rows == 1 ? rows * room
-                                               : round_up(most * group, path.a.rows) *
-                                                     round_up(n, path.b.rows),
-                                slots);
+        c = scratch.book<float>(
+            most_rows == 1 ? rows * room : round_up(most * group, path.a.rows) * round_up(n, path.b.rows),
+            slots);
     }
 };
 
@@ -125,10 +124,8 @@ class Totals {
         : path_(path), f_(f), together_(scratch.most_rows > 1), totals_(scratch.totals.at(workspace, slot)) {
         for (int64_t row = 0; row < rows; ++row)
             totals_[row] = {scratch.c.at(workspace, slot) + (together_ ? 0 : row * scratch.room),
-                            scratch.total.at(workspace, slot) + row * scratch.heads * scratch.columns,
-                            scratch.heads,
-                            scratch.columns,
-                            round_up(scratch.columns, path.b.rows)};
+                            scratch.total.at(workspace, slot) + row * scratch.heads * scratch.columns, scratch.heads,
+                            scratch.columns, round_up(scratch.columns, path.b.rows)};
     }
 
     // a·b^T, of which the i-th row of heads belongs to row_of(i).

@@ -1,5 +1,5 @@
-// Some rows, and all blocks that they selected, block after block: a block that several of them selected is in the cache
-// for all of them, and their heads meet it in one product.
+// Some rows, and all blocks that they selected, block after block: a block that several of them selected is in the
+// cache for all of them, and their heads meet it in one product.
 #pragma once
 
 #include "base/scratch.h"
@@ -11,7 +11,8 @@ inline constexpr int64_t kMostGroupRows = 64;
 // How many rows have scores of some hundred KiB together (in f32, [count, G, width] each): they stay in L2.
 inline int64_t rows_of_group(const Extent& e, int64_t width) {
     constexpr int64_t kBytes = 1 << 19;
-    return std::clamp<int64_t>(kBytes / (e.count * e.group * width * 4), 1, std::clamp<int64_t>(e.rows, 1, kMostGroupRows));
+    return std::clamp<int64_t>(kBytes / (e.count * e.group * width * 4), 1,
+                               std::clamp<int64_t>(e.rows, 1, kMostGroupRows));
 }
 // Heads of the query that a block meets in one product: a k block of the f32 path.
 inline constexpr int64_t kHeadsAtOnce = 256;

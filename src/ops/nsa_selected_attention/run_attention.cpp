@@ -64,8 +64,8 @@ class Group {
         std::byte* const dense = plan_.dense.at(workspace_, slot_);
         for (int64_t i = first; i < last; ++i)
             for (int64_t g = 0; g < e_.group; ++g)
-                copy_head(plan_.rows, from.at(address_, group_[i].row, key_head_ * e_.group + g), from.column,
-                          e_.depth, false, dense + ((i - first) * e_.group + g) * e_.depth * 2, nullptr);
+                copy_head(plan_.rows, from.at(address_, group_[i].row, key_head_ * e_.group + g), from.column, e_.depth,
+                          false, dense + ((i - first) * e_.group + g) * e_.depth * 2, nullptr);
         return packed(path_, path_.panel_a((last - first) * e_.group, e_.depth), plan_.query.at(workspace_, slot_),
                       e_.depth, {dense, e_.depth, 1});
     }

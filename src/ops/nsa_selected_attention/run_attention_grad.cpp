@@ -58,7 +58,7 @@ void prepare_blocks(const GradPlan& plan, std::byte* const* address, std::byte* 
         packed(path, path.panel_b(b.rows, e.depth), plan.keys.at(workspace, block), e.depth, keys);
         packed(path, path.panel_b(e.depth, b.rows), plan.key_columns.at(workspace, block), b.rows, transposed(keys));
         packed(path, path.panel_b(b.rows, e.value_depth), plan.values.at(workspace, block), e.value_depth,
-                 rows_of(plan.views.value, address, b.key, head));
+               rows_of(plan.views.value, address, b.key, head));
     });
 }
 

@@ -24,9 +24,9 @@ struct Selector {
 // Of a thread, for a block and heads of several rows, [heads, columns]. On a path that takes f32, heads and rounded
 // scores are multiplied as they lie, and nothing is packed.
 struct KeyScratch {
-    Piece<std::byte> query, out_grad;         // heads of the rows: f32, or the right operands of dK and dV
-    Piece<std::byte> dense, left;             // heads before they are packed, and as left operands
-    Piece<std::byte> p, ds, left_scores;      // in 16 bits, and as the left operand
+    Piece<std::byte> query, out_grad;     // heads of the rows: f32, or the right operands of dK and dV
+    Piece<std::byte> dense, left;         // heads before they are packed, and as left operands
+    Piece<std::byte> p, ds, left_scores;  // in 16 bits, and as the left operand
     Piece<float> scores, dp, key_c, value_c;
     Piece<std::byte> line;
 };
@@ -81,9 +81,7 @@ struct Part {
 
     Part on(int thread) const { return {plan, address, workspace, key_head, thread, stage}; }
     // [3, G]: max, sum, delta
-    float* statistics(int64_t row) const {
-        return plan.statistics.at(workspace) + (row - stage.begin) * 3 * e.group;
-    }
+    float* statistics(int64_t row) const { return plan.statistics.at(workspace) + (row - stage.begin) * 3 * e.group; }
     float* sums(int64_t row, int64_t place) const {
         return plan.sums.at(workspace) + ((row - stage.begin) * e.count + place) * e.group;
     }
@@ -97,7 +95,8 @@ class KeyGradient : Part {
     explicit KeyGradient(const Part& part) : Part(part) {}
     // Adds to dK and dV of a block what the rows of the stage have for it; their dS are kept, and Σ P.
     void run(int64_t block) noexcept;
-    // Σ P·dP of the rows of the stage in this block, in the place of Σ P: what delta is where attentionOut is not given.
+    // Σ P·dP of the rows of the stage in this block, in the place of Σ P: what delta is where attentionOut is not
+    // given.
     void weigh(int64_t block) noexcept;
 
   private:

@@ -1,6 +1,6 @@
 // dK and dV of one block: the rows that selected it, in order, some hundred heads to a product. Everything that belongs
-// to a block and these heads is done while it is in the cache: scores, P and dS, both products. Of dS a copy is kept for
-// dQ.
+// to a block and these heads is done while it is in the cache: scores, P and dS, both products. Of dS a copy is kept
+// for dQ.
 #include "ops/nsa_selected_attention/run_attention_grad.h"
 
 namespace gradus::nsa_selected_attention {
@@ -67,8 +67,7 @@ void KeyGradient::each_row(void (*f)(const BlockScores&) noexcept) noexcept {
                       .ds = dp + at,
                       .kept = ds(selector.row, selector.place),
                       .sums = sums(selector.row, selector.place)};
-        if (!path.takes_f32())
-            b.p = s.p.at(workspace, slot) + at * 2, b.ds = s.ds.at(workspace, slot) + at * 2;
+        if (!path.takes_f32()) b.p = s.p.at(workspace, slot) + at * 2, b.ds = s.ds.at(workspace, slot) + at * 2;
         f(b);
         at += e.group * plan.width;
     }
@@ -78,11 +77,11 @@ void KeyGradient::each_row(void (*f)(const BlockScores&) noexcept) noexcept {
 // nothing.
 void KeyGradient::add(Total& total, const Operand& heads, std::byte* rounded, float* wide) noexcept {
     const int64_t count = static_cast<int64_t>(selectors_.size()) * e.group;
-    const Operand scores = path.takes_f32() ? Operand{path.as_it_lies(path.a, visible_, count, 1, plan.width),
-                                                      reinterpret_cast<const std::byte*>(wide)}
-                                            : packed(path, path.panel_a(visible_, count),
-                                                     plan.key.left_scores.at(workspace, slot), count,
-                                                     transposed({rounded, plan.width, 1}));
+    const Operand scores =
+        path.takes_f32()
+            ? Operand{path.as_it_lies(path.a, visible_, count, 1, plan.width), reinterpret_cast<const std::byte*>(wide)}
+            : packed(path, path.panel_a(visible_, count), plan.key.left_scores.at(workspace, slot), count,
+                     transposed({rounded, plan.width, 1}));
     const bool whole = visible_ == rows_;
     if (!whole) total.fold(plan.rows);
     multiply(path, scores, heads, total.columns, total.c, total.stride, total.accumulate());
@@ -122,8 +121,12 @@ void KeyGradient::run(int64_t block) noexcept {
     int64_t& next = plan.next.at(workspace)[block];
     const bool begun = next > plan.first.at(workspace)[block];
     const auto total = [&](const Piece<float>& c, const Piece<double>& sums_of, int64_t depth) {
-        return Total{c.at(workspace, slot),           sums_of.at(workspace, block), e.block_at(block).rows, depth,
-                     round_up(depth, path.b.rows), begun};
+        return Total{c.at(workspace, slot),
+                     sums_of.at(workspace, block),
+                     e.block_at(block).rows,
+                     depth,
+                     round_up(depth, path.b.rows),
+                     begun};
     };
     Total keys = total(s.key_c, plan.key_sums, e.depth), values = total(s.value_c, plan.value_sums, e.value_depth);
     each_product(block, next, [&] {

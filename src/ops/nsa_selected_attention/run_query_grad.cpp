@@ -56,8 +56,7 @@ Operand QueryGradient::ds_of(const RowGroup& group, int64_t first, int64_t last)
     return packed(path, path.panel_a(heads, visible), to, visible, {from, plan.width, 1});
 }
 Operand QueryGradient::keys_of(const SelectedBlock& b) noexcept {
-    if (b.whole() || path.takes_f32())
-        return {path.panel_b(e.depth, b.rows), plan.key_columns.at(workspace, b.block)};
+    if (b.whole() || path.takes_f32()) return {path.panel_b(e.depth, b.rows), plan.key_columns.at(workspace, b.block)};
     return packed(path, path.panel_b(e.depth, b.visible), plan.query.part_keys.at(workspace, slot), b.visible,
                   transposed(rows_of(plan.views.key, address, b.key, key_head)));
 }
@@ -72,8 +71,7 @@ float QueryGradient::finish(int64_t row, const double* total) noexcept {
             put_zeros(at, e.depth, to.column);
             continue;
         }
-        put_row(plan.rows, total + g * e.depth, e.depth, e.scale, at, to.column,
-                plan.query.lines.at(workspace, slot));
+        put_row(plan.rows, total + g * e.depth, e.depth, e.scale, at, to.column, plan.query.lines.at(workspace, slot));
         float p = 0;
         for (int64_t i = 0; i < selection_.count; ++i) p += sums(row, i)[g];
         worst = std::max(worst, std::fabs(p - 1));

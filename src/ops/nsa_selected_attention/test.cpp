@@ -162,8 +162,8 @@ TEST(NsaSelectedAttention, SpecialValuesFollowTheFormula) {
     }
 }
 
-// max and sum are taken as given: a sum that is too small or too large for its inverse makes the same P with the max that
-// belongs to it, on every instruction set.
+// max and sum are taken as given: a sum that is too small or too large for its inverse makes the same P with the max
+// that belongs to it, on every instruction set.
 TEST(NsaSelectedAttentionGrad, SumsOfAnySize) {
     Random random("sums");
     for (const std::string& isa : instruction_sets())
