@@ -22,7 +22,6 @@ inline gemm::Matrix rows_of(const Cube& cube, std::byte* const* address, int64_t
 inline gemm::Matrix heads_of(const Cube& cube, std::byte* const* address, int64_t row, int64_t head) {
     return {cube.at(address, row, head), cube.head, cube.column};
 }
-inline gemm::Matrix transposed(const gemm::Matrix& m) { return {m.data, m.column_stride, m.row_stride}; }
 
 struct Operand {
     gemm::Panel panel;
@@ -36,13 +35,11 @@ inline Operand packed(const gemm::Path& path, const gemm::Panel& panel, std::byt
     return {panel, to};
 }
 
-// c (+)= a·b^T, of b the first `columns` rows.
+// c (+)= a·b^T, of b the first `columns` rows; inside a gemm::Using.
 inline void multiply(const gemm::Path& path, const Operand& a, const Operand& b, int64_t columns, float* c,
                      int64_t stride, bool accumulate) {
-    const gemm::Using using_path(path);
-    path.multiply(
-        a.panel, a.data, b.panel, b.data,
-        {0, a.panel.strips(), 0, (columns + b.panel.strip.rows - 1) / b.panel.strip.rows, c, stride, accumulate});
+    path.multiply(a.panel, a.data, b.panel, b.data,
+                  {0, a.panel.strips(), 0, ceil_div(columns, b.panel.strip.rows), c, stride, accumulate});
 }
 
 // On a path that takes f32, heads are widened and multiplied as they lie. From one to the next it is an odd number of
@@ -112,8 +109,7 @@ struct SumScratch {
         totals = scratch.book<Total>(rows, slots);
         total = scratch.book<double>(rows * group * n, slots);
         c = scratch.book<float>(
-            most_rows == 1 ? rows * room : round_up(most * group, path.a.rows) * round_up(n, path.b.rows),
-            slots);
+            most_rows == 1 ? rows * room : round_up(most * group, path.a.rows) * round_up(n, path.b.rows), slots);
     }
 };
 

@@ -65,6 +65,7 @@ Planned plan_forward(const Call& call) {
     }
     result.bytes = effort_of(plan.extent, 1, golden);
     result.path = golden ? call.config.golden_path() : plan.path->name;
+    if (!golden) result.why = gemm::why_chosen(query.dtype, call.config.max_isa);
     result.work = std::make_unique<const AttentionPlan>(std::move(plan));
     return result;
 }

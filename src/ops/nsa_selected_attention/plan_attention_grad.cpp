@@ -140,6 +140,7 @@ Planned plan_grad(const Call& call) {
     }
     result.bytes = effort_of(e, 3.5, golden);
     result.path = golden ? call.config.golden_path() : plan.path->name;
+    if (!golden) result.why = gemm::why_chosen(query.dtype, call.config.max_isa);
     result.work = std::make_unique<const GradPlan>(std::move(plan));
     return result;
 }

@@ -36,6 +36,7 @@ class Group {
           item_(path_.takes_f32() ? 4 : 2) {}
 
     void run() {
+        const gemm::Using using_path(path_);
         score();
         softmax();
         output();
@@ -113,7 +114,7 @@ class Group {
         if (b.whole() || path_.takes_f32())
             return {path_.panel_b(e_.value_depth, b.rows), plan_.values.at(workspace_, b.block)};
         return packed(path_, path_.panel_b(e_.value_depth, b.visible), plan_.part_values.at(workspace_, slot_),
-                      b.visible, transposed(rows_of(plan_.views.value, address_, b.key, key_head_)));
+                      b.visible, rows_of(plan_.views.value, address_, b.key, key_head_).transposed());
     }
 
     // out = Σ e·v / sum
@@ -163,9 +164,9 @@ void run_fast(const AttentionPlan& plan, std::byte* const* address, std::byte* w
             packed(path, path.panel_b(b.rows, e.depth), plan.keys.at(workspace, block), e.depth,
                    rows_of(plan.views.key, address, b.key, head));
             packed(path, path.panel_b(e.value_depth, b.rows), plan.values.at(workspace, block), b.rows,
-                   transposed(rows_of(plan.views.value, address, b.key, head)));
+                   rows_of(plan.views.value, address, b.key, head).transposed());
         });
-        parallel_for((e.rows + plan.rows_at_once - 1) / plan.rows_at_once, plan.slots, [&](int64_t group, int slot) {
+        parallel_for(ceil_div(e.rows, plan.rows_at_once), plan.slots, [&](int64_t group, int slot) {
             const int64_t begin = group * plan.rows_at_once;
             Group(plan, address, workspace, head, slot, begin, std::min(e.rows, begin + plan.rows_at_once)).run();
         });

@@ -56,7 +56,7 @@ void prepare_blocks(const GradPlan& plan, std::byte* const* address, std::byte* 
         const SelectedBlock b = e.block_at(block);
         const gemm::Matrix keys = rows_of(plan.views.key, address, b.key, head);
         packed(path, path.panel_b(b.rows, e.depth), plan.keys.at(workspace, block), e.depth, keys);
-        packed(path, path.panel_b(e.depth, b.rows), plan.key_columns.at(workspace, block), b.rows, transposed(keys));
+        packed(path, path.panel_b(e.depth, b.rows), plan.key_columns.at(workspace, block), b.rows, keys.transposed());
         packed(path, path.panel_b(b.rows, e.value_depth), plan.values.at(workspace, block), e.value_depth,
                rows_of(plan.views.value, address, b.key, head));
     });
@@ -86,7 +86,8 @@ template <typename F>
 void each_group(const Part& stage, const F& f) noexcept {
     const auto [begin, end] = stage.stage;
     const int64_t rows = stage.plan.group_rows;
-    parallel_for((end - begin + rows - 1) / rows, stage.plan.slots, [&](int64_t group, int slot) {
+    parallel_for(ceil_div(end - begin, rows), stage.plan.slots, [&](int64_t group, int slot) {
+        const gemm::Using using_path(*stage.plan.path);
         QueryGradient gradient(stage.on(slot));
         f(gradient, begin + group * rows, std::min(end, begin + (group + 1) * rows));
     });
@@ -100,6 +101,7 @@ void each_block(const Part& stage, const F& f) noexcept {
     const int64_t first = e.batch_of_row(stage.stage.begin).first_block;
     const Batch& last = e.batch_of_row(stage.stage.end - 1);
     parallel_for(last.first_block + e.blocks_of(last) - first, stage.plan.slots, [&](int64_t block, int slot) {
+        const gemm::Using using_path(*stage.plan.path);
         KeyGradient gradient(stage.on(slot));
         f(gradient, first + block);
     });
@@ -152,7 +154,7 @@ void run_golden(const GradPlan& plan, std::byte* const* address, std::byte* work
                 golden_grad_row(e, plan.precision, plan.views, address, stage, stage.begin + row,
                                 plan.golden_numbers.at(workspace, slot));
             });
-            parallel_for((width + kGoldenColumns - 1) / kGoldenColumns, plan.slots, [&](int64_t part, int) {
+            parallel_for(ceil_div(width, kGoldenColumns), plan.slots, [&](int64_t part, int) {
                 golden_grad_columns(e, plan.precision, plan.views, address, stage, part * kGoldenColumns,
                                     std::min(width, (part + 1) * kGoldenColumns));
             });

@@ -24,7 +24,7 @@ Operand KeyGradient::take_heads(const Cube& from, int64_t depth, std::byte* to) 
     }
     const int64_t heads = static_cast<int64_t>(selectors_.size()) * e.group;
     if (wide) return {path.as_it_lies(path.a, heads, depth, stride, 1), to};
-    packed(path, path.panel_b(depth, heads), to, heads, transposed({dense, depth, 1}));
+    packed(path, path.panel_b(depth, heads), to, heads, gemm::Matrix{dense, depth, 1}.transposed());
     return packed(path, path.panel_a(heads, depth), s.left.at(workspace, slot), depth, {dense, depth, 1});
 }
 
@@ -81,7 +81,7 @@ void KeyGradient::add(Total& total, const Operand& heads, std::byte* rounded, fl
         path.takes_f32()
             ? Operand{path.as_it_lies(path.a, visible_, count, 1, plan.width), reinterpret_cast<const std::byte*>(wide)}
             : packed(path, path.panel_a(visible_, count), plan.key.left_scores.at(workspace, slot), count,
-                     transposed({rounded, plan.width, 1}));
+                     gemm::Matrix{rounded, plan.width, 1}.transposed());
     const bool whole = visible_ == rows_;
     if (!whole) total.fold(plan.rows);
     multiply(path, scores, heads, total.columns, total.c, total.stride, total.accumulate());
@@ -121,12 +121,9 @@ void KeyGradient::run(int64_t block) noexcept {
     int64_t& next = plan.next.at(workspace)[block];
     const bool begun = next > plan.first.at(workspace)[block];
     const auto total = [&](const Piece<float>& c, const Piece<double>& sums_of, int64_t depth) {
-        return Total{c.at(workspace, slot),
-                     sums_of.at(workspace, block),
-                     e.block_at(block).rows,
-                     depth,
-                     round_up(depth, path.b.rows),
-                     begun};
+        return Total{c.at(workspace, slot),        sums_of.at(workspace, block),
+                     e.block_at(block).rows,       depth,
+                     round_up(depth, path.b.rows), begun};
     };
     Total keys = total(s.key_c, plan.key_sums, e.depth), values = total(s.value_c, plan.value_sums, e.value_depth);
     each_product(block, next, [&] {

@@ -58,7 +58,7 @@ Operand QueryGradient::ds_of(const RowGroup& group, int64_t first, int64_t last)
 Operand QueryGradient::keys_of(const SelectedBlock& b) noexcept {
     if (b.whole() || path.takes_f32()) return {path.panel_b(e.depth, b.rows), plan.key_columns.at(workspace, b.block)};
     return packed(path, path.panel_b(e.depth, b.visible), plan.query.part_keys.at(workspace, slot), b.visible,
-                  transposed(rows_of(plan.views.key, address, b.key, key_head)));
+                  rows_of(plan.views.key, address, b.key, key_head).transposed());
 }
 
 float QueryGradient::finish(int64_t row, const double* total) noexcept {
