@@ -58,14 +58,14 @@ Softmax softmax_row(const float* s, std::span<const VisibleKeys> keys, float sca
             top = {hn::Max(top.first, x.first), hn::Max(top.second, x.second)};
         });
     const float largest = max_of(top);
-    const Pair max = set_pair(largest);
+    const Pair max = set_pair(largest), unlift = set_pair(0x1p-64f);
     Sum sum;
     const int64_t chain = 8 * static_cast<int64_t>(pair_lanes());
     for (const VisibleKeys& block : keys)
         for (int64_t at = block.at, end = block.at + block.n; at < end; at += chain) {
             Pair some = zero;  // at most 8 terms a lane, and only then what an addition loses is looked after
             each_pair(HWY_MIN(chain, end - at), [&](int64_t i, auto part) HWY_ATTR {
-                const Pair x = exp_lifted(load(s + at + i, part) * by - max) * set_pair(0x1p-64f);
+                const Pair x = exp_lifted(load(s + at + i, part) * by - max) * unlift;
                 some = some + fill_up<float>(part, x, zero);
                 put<T, kWide>(e, at + i, part, x);
             });
