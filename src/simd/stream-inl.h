@@ -10,6 +10,10 @@
 
 #include <hwy/highway.h>
 
+#if HWY_ARCH_X86
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -78,12 +82,18 @@ HWY_INLINE void fetch_ahead(const T* from) {
 
 // Like memcpy, past the cache: whole lines only, since a line that is written in part is read first after all.
 HWY_INLINE void copy_past(std::byte* to, const std::byte* from, int64_t bytes) {
-    const hn::ScalableTag<uint8_t> d;
     const int64_t head = std::min(bytes, -behind_line(to) & (kLineBytes - 1));
     const int64_t end = head + (bytes - head) / kLineBytes * kLineBytes;
     std::memcpy(to, from, static_cast<size_t>(head));
+#if HWY_TARGET == HWY_SCALAR && HWY_ARCH_X86  // where Highway has lanes of one byte
+    for (int64_t i = head; i < end; i += 16)
+        _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
+                         _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
+#else
+    const hn::ScalableTag<uint8_t> d;
     for (int64_t i = head; i < end; i += static_cast<int64_t>(hn::Lanes(d)))
         hn::Stream(hn::LoadU(d, reinterpret_cast<const uint8_t*>(from + i)), d, reinterpret_cast<uint8_t*>(to + i));
+#endif
     std::memcpy(to + end, from + end, static_cast<size_t>(bytes - end));
 }
 

@@ -363,7 +363,7 @@ void backward_store(const BackwardColumns& columns, int64_t size, void* out, int
 
 ForwardKernel forward_for(DType dtype) {
     return visit_float(dtype, []<typename T>(T) -> ForwardKernel {
-        return {&forward_begin<T>, &forward_rows<T>, &copy_rows};
+        return {&forward_begin<T>, &forward_rows<T>, HWY_TARGET != HWY_SCALAR, &copy_rows};
     });
 }
 BackwardKernel backward_for(DType dtype) {

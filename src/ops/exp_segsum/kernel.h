@@ -39,6 +39,7 @@ struct ForwardKernel {
     // T], rows `pitch` elements apart. A row that is no multiple of kPadding spills into what follows it, the last one
     // too.
     void (*rows)(int64_t first, int64_t count, int64_t size, ForwardColumns& columns, void* to, int64_t pitch) noexcept;
+    bool past;  // whether `rows` can write past the cache
     // Past the cache, from a stage.
     void (*copy)(std::byte* to, const std::byte* from, int64_t bytes) noexcept;
 };

@@ -132,7 +132,7 @@ void make_large(const ForwardPlan& plan, int64_t begin, int64_t end, const Forwa
         std::byte* out = at.out(m);
         plan.kernel.begin(at.self(m), plan.size, first, columns);
         const bool lines = reinterpret_cast<uintptr_t>(out) % kLine == 0 && pitch % kLine == 0;
-        if (plan.in_place && (lines || !plan.streaming)) {
+        if (plan.in_place && (!plan.streaming || (lines && plan.kernel.past))) {
             columns.past = plan.streaming;
             plan.kernel.rows(first, stop - first, plan.size, columns, out + first * pitch, plan.out.pitch);
             continue;
