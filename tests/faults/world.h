@@ -60,7 +60,7 @@ struct World {
     World(const World&) = delete;
     World& operator=(const World&) = delete;
 
-    static constexpr size_t kBytes = size_t{512} << 10;  // of all operands, and of the workspace
+    static constexpr size_t kBytes = size_t{1} << 20;  // of all operands, and of the workspace
     static constexpr int64_t kDims[] = {2, 3};
 
     void clear_out();
