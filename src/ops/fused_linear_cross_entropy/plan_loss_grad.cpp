@@ -5,7 +5,7 @@ namespace gradus::fused_linear_cross_entropy {
 namespace {
 
 // Of a chunk of tokens, and of a panel of words packed one way: 16 MiB and 12 MiB. A panel is long because inputGrad's
-// sums are read and written once a panel (bf16 on AMX, 1024×16032×4096: 384 words 1.4 times slower than 1536).
+// sums, 16 MiB at 1024×4096, are read and written once a panel.
 constexpr int64_t kChunkElements = 4 << 20, kPanelBytes = 12 << 20;
 constexpr int64_t kMostTokens = 1024, kMostWords = 3072;
 constexpr int64_t kGroupWords = 8192;  // summed over in one chain of k blocks; then folded into a second level
