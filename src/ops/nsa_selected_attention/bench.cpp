@@ -1,6 +1,8 @@
 // What tools sweep and measure.
 #include "ops/nsa_selected_attention/bench.h"
 
+#include "ops/nsa_selected_attention/golden.h"
+
 namespace gradus::nsa_selected_attention {
 namespace {
 
@@ -28,6 +30,45 @@ constexpr char kTiny[] = "T1=4 T2=16 N1=4 N2=1 D=128 Dv=128 selectedBlockSize=16
 // With AMX 0.3 of its peak is wanted: at that rate everything around the tiles shows.
 constexpr Target kTargets[] = {{"bf16", 0.65}, {"f16", 0.55}, {"amx", 0.30}};
 
+constexpr char kKeys[] = "selectedBlockSize*selectedBlockCount";
+constexpr NamedMistake kForwardMistakes[] = {
+    {"with the causal mask ignored", 0, "sparseMode=0"},
+    {"with the key of the row itself masked: j < s", kCausalBefore},
+    {"with one key too many seen: j <= s + 1", kCausalAfter},
+    {"with the batches ignored", 0, "actualSeqQLenOptional=none actualSeqKvLenOptional=none"},
+    {"with the next block of each selected", 0, "topkIndices=plus1"},
+    {"with the block before each selected", 0, "topkIndices=minus1"},
+    {"with key head h % N2, not h / (N1/N2)", kOtherHead},
+    {"without the scale", 0, "scaleValue=1"},
+    {"with the scale twice", 0, "scaleValue=scaleValue*scaleValue"},
+    {"without the division by the sum", kNotDivided},
+    {"without a part of D in q*k", kPartOfDepth, "", "D"},
+    {"without a part of the selected keys", kPartOfKeys, "", kKeys},
+};
+constexpr NamedMistake kGradMistakes[] = {
+    {"without delta", 0, "attentionOut=zeros"},
+    {"with delta of the opposite sign", 0, "attentionOut=negated"},
+    {"with the causal mask ignored", 0, "sparseMode=0"},
+    {"with the causal mask where there is none", 0, "sparseMode=2"},
+    {"with the key of the row itself masked: j < s", kCausalBefore},
+    {"with one key too many seen: j <= s + 1", kCausalAfter},
+    {"with the batches ignored", 0, "actualSeqQLenOptional=none actualSeqKvLenOptional=none"},
+    {"with the next block of each selected", 0, "topkIndices=plus1"},
+    {"with the block before each selected", 0, "topkIndices=minus1"},
+    {"without the scale of q*k", kNoInnerScale},
+    {"without the scale of dQ and dK", kNoOuterScale},
+    {"without the scale", 0, "scaleValue=1"},
+    {"without the max", 0, "softmaxMax=zeros"},
+    {"without the division by the sum", kNotDivided},
+    {"without the factor P of dS", kNoP},
+    {"without a part of D in q*k", kPartOfDepth, "", "D"},
+    {"without a part of Dv in dO*v", kPartOfValueDepth, "", "Dv"},
+    {"without a part of Dv in delta", kPartOfDelta, "", "Dv"},
+    {"without a part of the selected keys", kPartOfKeys, "", kKeys},
+    {"without a part of the rows in dK and dV", kPartOfRows, "", "T1"},
+    {"without a part of each group of heads in dK and dV", kPartOfGroup, "", "N1/N2"},
+};
+
 }  // namespace
 
 // Products of all keys of the selected blocks: one with D and one with Dv forward, three and two of the gradient.
@@ -36,12 +77,14 @@ constexpr Trials kForwardTrials = {.sweep = kSweep,
                                    .tiny = kTiny,
                                    .limit = {.flops = "2*T1*N1*selectedBlockSize*selectedBlockCount*(D+Dv)"},
                                    .targets = kTargets,
-                                   .roundings = "exp(S - max) to the 16-bit type"};
+                                   .roundings = "exp(S - max) to the 16-bit type",
+                                   .mistakes = kForwardMistakes};
 constexpr Trials kGradTrials = {.sweep = kSweep,
                                 .bench = kBench,
                                 .tiny = kTiny,
                                 .limit = {.flops = "2*T1*N1*selectedBlockSize*selectedBlockCount*(3*D+2*Dv)"},
                                 .targets = kTargets,
-                                .roundings = "P and dS to the 16-bit type"};
+                                .roundings = "P and dS to the 16-bit type",
+                                .mistakes = kGradMistakes};
 
 }  // namespace gradus::nsa_selected_attention

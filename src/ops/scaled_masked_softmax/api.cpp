@@ -19,7 +19,7 @@ constexpr Argument kForwardArguments[] = {
     input("mask", kMaskTypes, kMaskShape, "causal_mask"),
     attribute("scale", GRADUS_DOUBLE, "narrowed to float", Value(1.0)),
     attribute("fixTriuMask", GRADUS_BOOL, "false", Value(false)),
-    output("y", kFloats, kShape, Promise::summed, kLimits, {"x"}),
+    output("y", kFloats, kShape, Promise::summed, "N", kLimits, {"x"}),
 };
 
 constexpr Argument kBackwardArguments[] = {
@@ -28,7 +28,7 @@ constexpr Argument kBackwardArguments[] = {
     input("mask", kMaskTypes, kMaskShape, "causal_mask"),
     attribute("scale", GRADUS_DOUBLE, "narrowed to float", Value(1.0)),
     attribute("fixTriuMask", GRADUS_BOOL, "false", Value(false)),
-    output("out", kFloats, kShape, Promise::summed, kLimits, {"gradOutput", "y"}),
+    output("out", kFloats, kShape, Promise::summed, "N+1", kLimits, {"gradOutput", "y"}),
 };
 
 constexpr Operator kOperators[] = {
