@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/catalogue.h"
-#include "cli/commands.h"
-#include "cli/failure.h"
+#include "cli/base/failure.h"
+#include "cli/call/catalogue.h"
+#include "cli/commands/commands.h"
 
 namespace gradus::cli {
 namespace {

@@ -1,0 +1,133 @@
+#include "cli/call/catalogue.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "cli/base/failure.h"
+#include "cli/tensor/tensor.h"
+
+namespace gradus::cli {
+namespace {
+
+using nlohmann::json;
+
+gradusKind kind_of(const std::string& name) {
+    static const char* const names[] = {"tensor", "int_array", "int", "double", "bool", "string"};
+    for (int i = 0; i < 6; ++i)
+        if (name == names[i]) return static_cast<gradusKind>(i);
+    throw Failure(kEnvironment,
+                  fmt::format("the library's catalogue has an argument of kind '{}'; is it newer than the "
+                              "tool?",
+                              name));
+}
+
+Argument argument_of(const json& j) {
+    Argument argument;
+    argument.name = j.at("name");
+    argument.kind = kind_of(j.at("kind"));
+    const std::string direction = j.at("direction");
+    argument.direction = direction == "input"    ? Argument::input
+                         : direction == "output" ? Argument::output
+                                                 : Argument::attribute;
+    argument.optional = j.at("optional");
+    for (const std::string name : j.value("dtypes", json::array())) argument.dtypes.push_back(dtype_of(name));
+    for (const std::string name : j.value("golden_dtypes", json::array()))
+        argument.golden_dtypes.push_back(dtype_of(name));
+    argument.shape = j.value("shape", "");
+    argument.allowed = j.value("allowed", "");
+    argument.limits = j.value("limits", "");
+    argument.example = j.value("example", "");
+    argument.promise = j.value("promise", "");
+    if (j.contains("default")) argument.preset = j.at("default");
+    return argument;
+}
+
+Operator operator_of(const json& j) {
+    Operator op;
+    op.name = j.at("name");
+    op.family = j.at("family");
+    op.formula = j.at("formula");
+    op.document = j.at("document");
+    op.roundings = j.value("roundings", "");
+    op.products = j.at("products").get<std::vector<std::string>>();
+    for (const json& argument : j.at("arguments")) op.arguments.push_back(argument_of(argument));
+    op.sweep = j.value("sweep", std::vector<std::string>());
+    for (const json& bench : j.value("bench", json::array()))
+        op.bench.push_back({bench.value("model", ""), bench.at("arguments"), bench.value("scale", 1.0)});
+    op.tiny = j.value("tiny", "");
+    op.limit = j.value("limit", json());
+    op.targets = j.value("targets", std::map<std::string, double>());
+    op.json = j;
+    return op;
+}
+
+std::string lower(std::string text) {
+    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return text;
+}
+
+// Insertions, deletions and replacements from one word to the other, upper and lower case alike.
+size_t edits(const std::string& a, const std::string& b) {
+    std::vector<size_t> row(b.size() + 1);
+    for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+    for (size_t i = 1; i <= a.size(); ++i) {
+        size_t diagonal = row[0]++;
+        for (size_t j = 1; j <= b.size(); ++j) {
+            const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+            diagonal = row[j];
+            row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+        }
+    }
+    return row.back();
+}
+
+}  // namespace
+
+const Argument* Operator::find(const std::string& argument) const {
+    for (const Argument& known : arguments)
+        if (known.name == argument) return &known;
+    return nullptr;
+}
+
+const std::vector<Operator>& catalogue() {
+    static const std::vector<Operator> operators = [] {
+        std::vector<Operator> all;
+        for (const json& j : json::parse(gradusCatalogue())) all.push_back(operator_of(j));
+        return all;
+    }();
+    return operators;
+}
+
+const Operator& find_operator(const std::string& name) {
+    const auto plain = [](const std::string& text) {
+        const std::string small = lower(text);
+        return small.rfind("aclnn", 0) == 0 ? small.substr(5) : small;
+    };
+    std::vector<std::string> names;
+    for (const Operator& op : catalogue()) {
+        if (plain(op.name) == plain(name)) return op;
+        names.push_back(op.name);
+    }
+    const std::string near = nearest(name.rfind("aclnn", 0) == 0 ? name.substr(5) : name, names);
+    throw Failure(kUsage, fmt::format("unknown operator '{}'{}; `gradus list` shows all", name,
+                                      near.empty() ? "" : fmt::format(", did you mean {}?", near)));
+}
+
+std::string nearest(const std::string& word, const std::vector<std::string>& known) {
+    std::string best;
+    // Farther away, or with no letter left in its place, it is another word.
+    size_t fewest = std::min(std::max<size_t>(2, word.size() / 3) + 1, word.size());
+    for (const std::string& candidate : known) {
+        const std::string a = lower(word), b = lower(candidate);
+        // The beginning of a longer name is near, too.
+        const size_t distance = a.size() >= 3 && b.rfind(a, 0) == 0 ? 1 : edits(a, b);
+        if (distance >= fewest) continue;
+        fewest = distance;
+        best = candidate;
+    }
+    return best;
+}
+
+}  // namespace gradus::cli

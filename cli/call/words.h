@@ -1,0 +1,36 @@
+// One name=value of the command line, taken apart.
+#pragma once
+
+#include <optional>
+
+#include "cli/call/expression.h"
+
+namespace gradus::cli {
+
+// name:dtype=value.
+struct Word {
+    std::string name, value;
+    std::optional<aclDataType> dtype;
+};
+Word parse_word(const std::string& text);
+
+// How a tensor is wished for: base[shape]:dtype,option=value.
+struct Wish {
+    std::string base;  // a generator or a path; empty: as the catalogue's example says
+    std::optional<Shape> shape;
+    std::optional<aclDataType> dtype;
+    std::map<std::string, std::string> options;
+};
+// Sizes: what the brackets may refer to.
+Wish parse_wish(const std::string& value, const Sizes& sizes);
+
+// "[128,256]", "[T1/2,T1]".
+std::vector<int64_t> parse_list(const std::string& value, const Sizes& sizes);
+
+bool is_file(const std::string& base);
+bool is_raw_file(const std::string& path);  // .bin
+
+// As a shell wants it: in quotes if need be.
+std::string quoted(const std::string& word);
+
+}  // namespace gradus::cli
