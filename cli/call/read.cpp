@@ -84,6 +84,8 @@ void Builder::read(const std::vector<std::string>& words) {
 
 void Builder::load_file(const Argument& argument, Wish& wish) {
     if (argument.direction == Argument::output) throw Failure(kUsage, "an output is not read from a file");
+    strict_ = true;
+    origins_[argument.name] = "file " + wish.base;
     if (is_raw_file(wish.base)) {
         if (wish.shape && wish.dtype) tensors_.emplace(argument.name, read_raw(wish.base, *wish.dtype, *wish.shape));
         return;  // the rest of the call may tell its shape

@@ -10,6 +10,7 @@
 
 #include "cli/base/failure.h"
 #include "cli/call/call.h"
+#include "cli/call/case.h"
 #include "cli/call/generate.h"
 #include "cli/call/words.h"
 #include "cli/commands/commands.h"
@@ -22,7 +23,7 @@ namespace {
 using nlohmann::json;
 
 struct Wanted {
-    std::string op, precision, limits, threads, isa, directory, inputs;
+    std::string op, precision, limits, threads, isa, directory, inputs, case_directory;
     std::vector<std::string> words;
     int repeat = 1;
 };
@@ -184,6 +185,7 @@ void run_command(const Wanted& wanted, Session& session) {
     const auto files = destinations(wanted, call);
     if (!wanted.directory.empty()) make_directory(wanted.directory);
     if (!wanted.inputs.empty()) write_inputs(call, wanted.inputs);
+    if (!wanted.case_directory.empty()) write_case(call, wanted.case_directory);
     set("precision", wanted.precision);  // after the inputs, which are the same for both
     const Ran ran = run(call, wanted.repeat);
     for (const auto& [name, file] : files) write_tensor(file, call.tensors.at(name));
@@ -209,7 +211,7 @@ std::string footer() {
            "  gradus run ScaledMaskedSoftmaxBackward gradOutput=dy.npy y=y.npy mask=m.npy scale=0.125 -o results\n"
            "  gradus run SwiGlu x:bf16=bits.npy --precision golden --json\n"
            "  gradus run SwiGlu x=randn[4,8]:f64 out=y.npy --precision golden\n"
-           "  gradus run NsaSelectedAttentionGrad dtype=bf16 --inputs case\n"
+           "  gradus run NsaSelectedAttentionGrad dtype=bf16 --case mine\n"
            "In zsh, brackets want quotes: 'x=randn[4,8]'.";
 }
 
@@ -222,6 +224,8 @@ void add_run(CLI::App& app, Session& session) {
     command->add_option("ARGUMENTS", wanted->words, "name=value; see below");
     command->add_option("-o,--output", wanted->directory, "write every output as DIR/name.npy")->type_name("DIR");
     command->add_option("--inputs", wanted->inputs, "write every input as DIR/name.npy, for another kernel to read")
+        ->type_name("DIR");
+    command->add_option("--case", wanted->case_directory, "write every input and case.json, for `gradus diff --case`")
         ->type_name("DIR");
     command->add_option("--precision", wanted->precision, "fast, golden or magnitude; dtype=f64 with the last two")
         ->type_name("WORD");

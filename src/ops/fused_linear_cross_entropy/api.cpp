@@ -22,7 +22,7 @@ constexpr Products kProducts = {.a2 = true, .a3 = true};
 constexpr Argument kStatsArguments[] = {
     input("input", kHalves, "BT,H", "randn", "H at most 65534"),
     input("weight", kHalves, "V,H", kWeights, "H at most 65534"),
-    input("target", kIndices, "BT", "index,high=V"),
+    input("target", kIndices, "BT", "index,high=V+V/4"),
     attribute("vocabStartIndex", GRADUS_INT, "0 or more", "0"),
     attribute("vocabEndIndex", GRADUS_INT, "vocabStartIndex or more, exclusive", "V"),
     output("logitsMaxLocalOut", kF32, "BT", Promise::summed, "H"),

@@ -8,25 +8,23 @@ namespace {
 
 // Groups of heads below, at and beyond 16; every D and Dv of the device; causal and not; batches of unequal length.
 constexpr const char* kSweep[] = {
-    "T1=20 T2=64 N1=1 N2=1 D=128 Dv=128 selectedBlockSize=16 selectedBlockCount=3",
-    "T1=33 T2=64 N1=4 N2=2 D=192 Dv=128 selectedBlockSize=32 selectedBlockCount=2 sparseMode=2 "
-    "attenMaskOptional=zeros[1,1]",
-    "T1=40 T2=192 N1=16 N2=1 D=192 Dv=128 selectedBlockSize=64 selectedBlockCount=2 sparseMode=2 "
-    "attenMaskOptional=zeros[1,1]",
-    "T1=24 T2=128 N1=32 N2=1 D=192 Dv=192 selectedBlockSize=128 selectedBlockCount=1",
+    "T1=20 T2=64 N1=1 N2=1 D=128 Dv=128 selectedBlockSize=16 selectedBlockCount=3 sparseMode=0",
+    "T1=33 T2=64 N1=4 N2=2 D=192 Dv=128 selectedBlockSize=32 selectedBlockCount=2 sparseMode=2",
+    "T1=40 T2=192 N1=16 N2=1 D=192 Dv=128 selectedBlockSize=64 selectedBlockCount=2 sparseMode=2",
+    "T1=24 T2=128 N1=32 N2=1 D=192 Dv=192 selectedBlockSize=128 selectedBlockCount=1 sparseMode=0",
     "T1=44 T2=144 N1=10 N2=2 D=128 Dv=128 selectedBlockSize=16 selectedBlockCount=3 actualSeqQLenOptional=[17,44] "
     "actualSeqKvLenOptional=[48,144]"};
 constexpr BenchCase kBench[] = {
     {"4096 tokens, 16 heads on one",
-     "T1=4096 T2=4096 N1=16 N2=1 D=192 Dv=128 selectedBlockSize=64 selectedBlockCount=16"},
+     "T1=4096 T2=4096 N1=16 N2=1 D=192 Dv=128 selectedBlockSize=64 selectedBlockCount=16 sparseMode=0"},
     {"2048 tokens, 64 heads on four",
-     "T1=2048 T2=2048 N1=64 N2=4 D=192 Dv=128 selectedBlockSize=64 selectedBlockCount=16"},
+     "T1=2048 T2=2048 N1=64 N2=4 D=192 Dv=128 selectedBlockSize=64 selectedBlockCount=16 sparseMode=0"},
     {"4096 tokens, 32 heads on eight",
-     "T1=4096 T2=4096 N1=32 N2=8 D=128 Dv=128 selectedBlockSize=64 selectedBlockCount=16"},
+     "T1=4096 T2=4096 N1=32 N2=8 D=128 Dv=128 selectedBlockSize=64 selectedBlockCount=16 sparseMode=0"},
     {"four unequal batches",
      "T1=5120 T2=5120 N1=16 N2=1 D=192 Dv=128 selectedBlockSize=32 selectedBlockCount=32 "
-     "actualSeqQLenOptional=[1024,2048,3072,5120] actualSeqKvLenOptional=[1024,2048,3072,5120]"}};
-constexpr char kTiny[] = "T1=4 T2=16 N1=4 N2=1 D=128 Dv=128 selectedBlockSize=16 selectedBlockCount=1";
+     "sparseMode=0 actualSeqQLenOptional=[1024,2048,3072,5120] actualSeqKvLenOptional=[1024,2048,3072,5120]"}};
+constexpr char kTiny[] = "T1=4 T2=32 N1=4 N2=1 D=128 Dv=128 selectedBlockSize=16 selectedBlockCount=1";
 // With AMX 0.3 of its peak is wanted: at that rate everything around the tiles shows.
 constexpr Target kTargets[] = {{"bf16", 0.65}, {"f16", 0.55}, {"amx", 0.30}};
 
