@@ -2,13 +2,11 @@
 
 #include <fmt/core.h>
 
+#include "cli/base/clock.h"
 #include "cli/base/failure.h"
-#include "cli/bench/timing.h"
 
 namespace gradus::cli {
 namespace {
-
-using bench::now;
 
 // A refusal of the arguments is the user's, one of the product is nobody's fault, the rest is the machine's.
 void expect_accepted(aclnnStatus status) {
@@ -23,6 +21,7 @@ void expect_accepted(aclnnStatus status) {
 
 Launch::Launch(const Call& call) : op_(call.op->name) {
     stream();
+    aclGetRecentErrMsg();  // what was said before is not of this call
     texts_.reserve(call.op->arguments.size());
     for (const Argument& argument : call.op->arguments) {
         gradusArg arg{};
