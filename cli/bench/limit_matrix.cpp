@@ -1,9 +1,9 @@
 #include <algorithm>
 
+#include "cli/base/clock.h"
 #include "cli/bench/limit.h"
 #include "cli/bench/peak.h"
 #include "cli/bench/team.h"
-#include "cli/bench/timing.h"
 #include "gradus/gradus.h"
 
 namespace gradus::bench {
@@ -16,9 +16,9 @@ Limit matrix_limit(double flops, bool f16) {
     const double scale = flops / (static_cast<double>(kBlocks * calls) * peak.flops);
     return {.seconds =
                 [=] {
-                    const double start = now();
+                    const double start = cli::now();
                     team().run(kBlocks, [&](int64_t) { return peak.run(calls); });
-                    return (now() - start) * scale;
+                    return (cli::now() - start) * scale;
                 },
             .work = flops,
             .unit = "GFLOP/s",

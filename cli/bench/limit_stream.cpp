@@ -4,9 +4,9 @@
 #include <limits>
 #include <stdexcept>
 
+#include "cli/base/clock.h"
 #include "cli/bench/limit.h"
 #include "cli/bench/team.h"
-#include "cli/bench/timing.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -21,6 +21,8 @@
 
 namespace gradus::bench {
 namespace {
+
+using cli::now;
 
 constexpr size_t kMostStrips = 8;
 constexpr int64_t kLine = 64, kFine = 4 * kLine;

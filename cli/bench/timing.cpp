@@ -1,11 +1,14 @@
 #include "cli/bench/timing.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+
+#include "cli/base/clock.h"
 
 namespace gradus::bench {
 namespace {
+
+using cli::now;
 
 constexpr int kLeastRounds = 5;
 constexpr double kLeastSample = 200e-6;  // below this a sample is several runs
@@ -18,8 +21,6 @@ double mean(int runs, const std::function<double()>& seconds) {
 
 }  // namespace
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 Spread spread(std::vector<double> samples) {
     std::ranges::sort(samples);
     const auto at = [&samples](double part) {
@@ -30,7 +31,8 @@ Spread spread(std::vector<double> samples) {
     return {at(0.25), at(0.5), at(0.75)};
 }
 
-Measured measure(const std::function<double()>& op, const Limit& limit, const Effort& effort) {
+Timing time_in_turn(const std::function<double()>& op, const Limit& limit, const Effort& effort,
+                    const std::function<void()>& at_round) {
     op();  // wakes the library's threads
     const auto runs_of = [](double seconds) { return std::max(1, static_cast<int>(kLeastSample / seconds)); };
     const int limit_runs = runs_of(limit.seconds()), op_runs = runs_of(op());
@@ -38,6 +40,7 @@ Measured measure(const std::function<double()>& op, const Limit& limit, const Ef
     std::vector<double> limits, ops, fractions;
     const double end = now() + effort.seconds;
     for (int round = 0; round < effort.rounds && (round < kLeastRounds || now() < end); ++round) {
+        if (at_round) at_round();
         limits.push_back(mean(limit_runs, limit.seconds));
         ops.push_back(mean(op_runs, op));
         fractions.push_back(limits.back() / ops.back());

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "cli/base/failure.h"
+#include "cli/call/assignment.h"
 #include "cli/call/call.h"
-#include "cli/call/shape_words.h"
-#include "cli/call/words.h"
+#include "cli/call/shape_pattern.h"
 
 namespace gradus::cli {
 
@@ -34,7 +34,8 @@ class Builder {
     Call complete();
 
   private:
-    void place(const Word& word);
+    void place(const Assignment& word);
+    void expect_dtype() const;
     [[noreturn]] void unknown(const std::string& name) const;
     bool absent(const Argument& argument) const;
     bool is_auto(const Argument& argument) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/base/text.h"
 #include "cli/call/builder.h"
 #include "cli/call/generate.h"
 #include "cli/tensor/files.h"
@@ -39,7 +40,7 @@ void Builder::inherit(const Builder& other) {
 }
 
 void Builder::bind(const Argument& argument, aclDataType dtype, const Shape& shape) {
-    if (ShapeWords(argument.shape, dtype).bind(shape, known_) || !misfit_.empty()) return;
+    if (ShapePattern(argument.shape, dtype).bind(shape, known_) || !misfit_.empty()) return;
     misfit_ = fmt::format("{}: shape {}, expected {}", argument.name, text(shape), argument.shape);
     if (const auto dim = attributes_.find("dim"); dim != attributes_.end())
         misfit_ += fmt::format(" where dim is {}", dim->second.dump());
@@ -126,7 +127,7 @@ aclDataType Builder::choose_dtype(const Argument& argument) const {
 }
 
 Shape Builder::infer_shape(const Argument& argument, aclDataType dtype) const {
-    const ShapeWords words(argument.shape, dtype);
+    const ShapePattern words(argument.shape, dtype);
     if (const auto shape = words.shape(known_)) return *shape;
     if (!misfit_.empty()) throw Failure(kUsage, misfit_);  // the reason
     const auto missing = words.missing(known_);
@@ -243,7 +244,7 @@ Call Builder::complete() {
     for (const Argument& argument : op_.arguments)
         if (wanted(argument, Argument::input) && !refers(argument)) {
             const aclDataType dtype = choose_dtype(argument);
-            if (const auto shape = ShapeWords(argument.shape, dtype).shape(known_)) bind(argument, dtype, *shape);
+            if (const auto shape = ShapePattern(argument.shape, dtype).shape(known_)) bind(argument, dtype, *shape);
         }
     complete_attributes(true);
     for (const Argument& argument : op_.arguments)
@@ -271,14 +272,14 @@ Call Builder::complete() {
 Call make_call(const Operator& op, const std::vector<std::string>& words) {
     // Somebody's first line has no sizes at all: then the catalogue's small case has.
     const bool sized = std::any_of(words.begin(), words.end(), [&op](const std::string& text) {
-        const std::string name = parse_word(text).name;
+        const std::string name = parse_assignment(text).name;
         const Argument* argument = op.find(name);
         return argument == nullptr ? name != "dtype" && name != "seed" : argument->direction == Argument::input;
     });
     std::vector<std::string> all = words;
     for (const std::string& small : sized ? std::vector<std::string>() : split(op.tiny, ' ')) {
-        const std::string start = parse_word(small).name + "=";
-        if (std::none_of(words.begin(), words.end(), [&](const auto& word) { return word.rfind(start, 0) == 0; }))
+        const std::string start = parse_assignment(small).name + "=";
+        if (std::none_of(words.begin(), words.end(), [&](const auto& word) { return word.starts_with(start); }))
             all.push_back(small);
     }
     Builder builder(op, 0, {});

@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "cli/base/failure.h"
+#include "cli/base/text.h"
 #include "cli/tensor/tensor.h"
 
 namespace gradus::cli {
@@ -67,26 +68,6 @@ Operator operator_of(const json& j) {
     return op;
 }
 
-std::string lower(std::string text) {
-    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    return text;
-}
-
-// Insertions, deletions and replacements from one word to the other, upper and lower case alike.
-size_t edits(const std::string& a, const std::string& b) {
-    std::vector<size_t> row(b.size() + 1);
-    for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-    for (size_t i = 1; i <= a.size(); ++i) {
-        size_t diagonal = row[0]++;
-        for (size_t j = 1; j <= b.size(); ++j) {
-            const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-        }
-    }
-    return row.back();
-}
-
 }  // namespace
 
 const Argument* Operator::find(const std::string& argument) const {
@@ -107,31 +88,15 @@ const std::vector<Operator>& catalogue() {
 const Operator& find_operator(const std::string& name) {
     const auto plain = [](const std::string& text) {
         const std::string small = lower(text);
-        return small.rfind("aclnn", 0) == 0 ? small.substr(5) : small;
+        return small.starts_with("aclnn") ? small.substr(5) : small;
     };
     std::vector<std::string> names;
     for (const Operator& op : catalogue()) {
         if (plain(op.name) == plain(name)) return op;
         names.push_back(op.name);
     }
-    const std::string near = nearest(name.rfind("aclnn", 0) == 0 ? name.substr(5) : name, names);
     throw Failure(kUsage, fmt::format("unknown operator '{}'{}; `gradus list` shows all", name,
-                                      near.empty() ? "" : fmt::format(", did you mean {}?", near)));
-}
-
-std::string nearest(const std::string& word, const std::vector<std::string>& known) {
-    std::string best;
-    // Farther away, or with no letter left in its place, it is another word.
-    size_t fewest = std::min(std::max<size_t>(2, word.size() / 3) + 1, word.size());
-    for (const std::string& candidate : known) {
-        const std::string a = lower(word), b = lower(candidate);
-        // The beginning of a longer name is near, too.
-        const size_t distance = a.size() >= 3 && b.rfind(a, 0) == 0 ? 1 : edits(a, b);
-        if (distance >= fewest) continue;
-        fewest = distance;
-        best = candidate;
-    }
-    return best;
+                                      suggestion(name.starts_with("aclnn") ? name.substr(5) : name, names)));
 }
 
 }  // namespace gradus::cli

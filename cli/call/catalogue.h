@@ -56,7 +56,4 @@ struct Operator {
 const std::vector<Operator>& catalogue();
 // With or without aclnn in front, in any case. Failure(kUsage) names the nearest known one.
 const Operator& find_operator(const std::string& name);
-// The known word that is the fewest edits away, or an empty string when none is near.
-std::string nearest(const std::string& word, const std::vector<std::string>& known);
-
 }  // namespace gradus::cli

@@ -160,19 +160,4 @@ std::vector<std::string> names_in(const std::string& expression) {
     return names;
 }
 
-std::vector<std::string> split(const std::string& text, char separator) {
-    std::vector<std::string> parts(1);
-    int depth = 0;
-    for (const char c : text) {
-        depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
-        if (c == separator && depth == 0)
-            parts.emplace_back();
-        else if (!parts.back().empty() || c != ' ')
-            parts.back() += c;
-    }
-    for (std::string& part : parts) part.erase(part.find_last_not_of(' ') + 1);
-    if (parts.size() == 1 && parts[0].empty()) parts.clear();
-    return parts;
-}
-
 }  // namespace gradus::cli

@@ -17,7 +17,4 @@ double evaluate(const std::string& expression, const Sizes& sizes, const std::ma
 int64_t evaluate_integer(const std::string& expression, const Sizes& sizes);
 // The sizes that an expression uses.
 std::vector<std::string> names_in(const std::string& expression);
-// At separators outside brackets, blanks around the parts taken off.
-std::vector<std::string> split(const std::string& text, char separator);
-
 }  // namespace gradus::cli

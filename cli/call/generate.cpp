@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "cli/base/failure.h"
+#include "cli/base/text.h"
 #include "cli/call/catalogue.h"
 
 namespace gradus::cli {
@@ -217,9 +218,8 @@ void generate(const Tensor& tensor, const Recipe& recipe, const Surroundings& ar
     }
     std::vector<std::string> names;
     for (const GeneratorHelp& help : generators()) names.emplace_back(help.name);
-    const std::string near = nearest(recipe.generator, names);
     throw Failure(kUsage, fmt::format("'{}' is neither a file nor a generator{}", recipe.generator,
-                                      near.empty() ? "" : fmt::format(", did you mean {}?", near)));
+                                      suggestion(recipe.generator, names)));
 }
 
 const std::vector<GeneratorHelp>& generators() {

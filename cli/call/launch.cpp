@@ -5,15 +5,13 @@
 #include <mutex>
 #include <optional>
 
+#include "cli/base/clock.h"
 #include "cli/base/failure.h"
-#include "cli/bench/timing.h"
 #include "cli/judge/values.h"
 #include "cli/output/terminal.h"
 
 namespace gradus::cli {
 namespace {
-
-using bench::now;
 
 // A refusal of the arguments is the user's, one of the product is nobody's fault, the rest is the machine's.
 void expect_accepted(aclnnStatus status) {

@@ -12,7 +12,8 @@ ScopedOption::ScopedOption(const char* name, const std::string& value) : name_(n
     before_ = before != nullptr ? before : "";
     if (gradusSetOption(name, value.c_str()) == ACL_SUCCESS) return;
     const char* message = aclGetRecentErrMsg();
-    throw Failure(kUsage, message != nullptr ? message : name);
+    // The name of an instruction set that this CPU lacks is a right word.
+    throw Failure(std::string_view(name) == "max_isa" ? kUnsupported : kUsage, message != nullptr ? message : name);
 }
 
 ScopedOption::~ScopedOption() { gradusSetOption(name_, before_.c_str()); }

@@ -6,233 +6,160 @@
 #include <algorithm>
 
 #include "cli/base/failure.h"
-#include "cli/call/launch.h"
+#include "cli/base/json.h"
+#include "cli/base/write_file.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/selection.h"
-#include "cli/output/terminal.h"
+#include "cli/output/page.h"
 
 namespace gradus::cli {
 namespace {
 
-constexpr char kExamples[] =
-    "Examples:\n"
-    "  gradus bench SwiGluGrad                          shapes of real models, every dtype\n"
-    "  gradus bench SwiGlu --quick --shape 2 --dtype bf16\n"
-    "  gradus bench SwiGluGrad x=[1024,8192]:bf16       a shape of your own, as for gradus run\n"
-    "  gradus bench --html bench.html                   everything, with a roofline\n"
-    "An operator is a name, or the beginning of one: Swi means SwiGlu and SwiGluGrad.";
-
-struct Options {
-    std::vector<std::string> words;  // operators, then arguments of a shape of the user's own
-    std::vector<std::string> dtypes;
-    std::string threads, save, html;
-    int shape = 0;
-    bool quick = false, list = false;
-};
-
-// Arithmetic takes longer in narrow vectors while memory does not: without AVX-512 half of the fraction is wanted.
-double target_scale(const Machine& m) { return m.isa.starts_with("avx512") || m.isa == "amx" ? 1 : 0.5; }
-
-double target_of(const Operator& op, const std::string& dtype, const Machine& m) {
-    const auto found = op.targets.find(m.isa == "amx" && op.targets.contains("amx") ? "amx" : dtype);
-    return found == op.targets.end() ? 0 : found->second * target_scale(m);
-}
-
-// In the order in which people read them.
-std::vector<std::string> dtypes_of(const Operator& op, const std::vector<std::string>& wanted) {
-    std::vector<std::string> dtypes;
-    for (const char* dtype : {"bf16", "f16", "f32"})
-        if (op.targets.contains(dtype) && (wanted.empty() || std::ranges::count(wanted, dtype) > 0))
-            dtypes.emplace_back(dtype);
-    return dtypes;
-}
-
-struct Selection {
+struct Plan {
     std::vector<BenchRun> runs, tiny;
 };
 
-// The user's own words: a dtype among them is the one, else all that the operator is measured with.
-void select_own(Selection& selection, const Operator& op, const std::string& arguments, const Options& options,
-                const Machine& m) {
-    if (is_typed(arguments)) return selection.runs.push_back({&op, 0, "", arguments, "", 0});
-    for (const std::string& dtype : dtypes_of(op, options.dtypes))
-        selection.runs.push_back({&op, 0, "", arguments, dtype, target_of(op, dtype, m)});
-}
-
-void select_known(Selection& selection, const Operator& op, const Options& options, const Machine& m) {
-    const std::vector<std::string> dtypes = dtypes_of(op, options.dtypes);
-    for (size_t i = 0; i < op.bench.size(); ++i)
-        for (const std::string& dtype : dtypes) {
-            const BenchCase& bench = op.bench[i];
-            const int number = static_cast<int>(i) + 1;
-            if (options.shape != 0 && options.shape != number) continue;
-            const double target = target_of(op, dtype, m) * bench.scale;
-            selection.runs.push_back({&op, number, bench.model, bench.arguments, dtype, target});
+Plan plan_of(const BenchOptions& options, const Machine& m) {
+    const Selected selected = split_selection(options.words);
+    Plan plan;
+    const auto add = [](std::vector<BenchRun>& to, const std::vector<BenchRun>& more) {
+        to.insert(to.end(), more.begin(), more.end());
+    };
+    for (const Operator* op : selected.operators) {
+        if (!selected.arguments.empty()) {
+            add(plan.runs, own_runs(*op, selected.arguments, is_typed(selected.arguments), options.dtypes, m));
+        } else {
+            add(plan.runs, known_runs(*op, options.dtypes, options.shape, m));
+            add(plan.tiny, tiny_runs(*op, options.dtypes));
         }
-    if (!op.tiny.empty() && !dtypes.empty()) selection.tiny.push_back({&op, 0, "", op.tiny, dtypes.front(), 0});
-}
-
-Selection select(const Options& options, const Machine& m) {
-    const Words words = split_selection(options.words);
-    Selection selection;
-    for (const Operator* op : words.operators) {
-        if (!words.arguments.empty())
-            select_own(selection, *op, joined(words.arguments), options, m);
-        else
-            select_known(selection, *op, options, m);
     }
-    if (selection.runs.empty()) throw Failure(kUsage, "nothing to run: no such shape or dtype; see --list");
-    return selection;
+    if (plan.runs.empty()) throw Failure(kUsage, "nothing to run: no such shape or dtype; see --list");
+    for (std::vector<BenchRun>* runs : {&plan.runs, &plan.tiny})
+        for (BenchRun& run : *runs) run.words = with_seed(run.words, options.seed);
+    return plan;
 }
 
-Call call_of(const BenchRun& run) {
-    std::vector<std::string> words = split(run.arguments, ' ');
-    if (!run.dtype.empty()) words.push_back("dtype=" + run.dtype);
-    return make_call(*run.op, words);
-}
-
-// The strips of the operator's own tensors, row by row where the limit says what a row is. A tensor of wider elements
-// beside narrow ones is several strips of those.
-bench::Limit stream_of(const Call& call) {
-    const nlohmann::json& limit = call.op->limit;
-    const auto number = [&](const char* key) {
-        return static_cast<int64_t>(evaluate(limit.at(key), call.sizes, call.tensors));
-    };
-    const int64_t strip = number("strip");
-    const auto size_of = [](const Tensor& t) { return static_cast<int64_t>(aclDataTypeSize(t.dtype())); };
-    int64_t narrow = 8;
-    std::map<std::string, int64_t> count, taken;  // strips of a tensor
-    for (const char* side : {"reads", "writes"})
-        for (const std::string name : limit.at(side)) narrow = std::min(narrow, size_of(call.tensors.at(name)));
-    // Rows of a few lines are no pattern of their own.
-    constexpr int64_t kLeastRow = 1024;
-    const bool by_rows = limit.contains("row") && number("row") * narrow >= kLeastRow;
-    const int64_t row = by_rows ? number("row") : strip, rows = strip / row;
-    for (const char* side : {"reads", "writes"})
-        for (const std::string name : limit.at(side)) {
-            const Tensor& tensor = call.tensors.at(name);
-            count[name] += size_of(tensor) / narrow;
-            if (count[name] * rows * row * narrow > tensor.bytes())
-                throw Failure(kEnvironment,
-                              fmt::format("{}: the limit's strips are too long for {}", call.op->name, name));
-        }
-    const int64_t bytes = row * narrow;
-    const auto strips = [&](const char* side) {
-        std::vector<bench::Strip> all;
-        for (const std::string name : limit.at(side)) {
-            const Tensor& tensor = call.tensors.at(name);
-            for (int64_t i = 0; i < size_of(tensor) / narrow; ++i)
-                all.push_back({tensor.data() + taken[name]++ * bytes, count[name] * bytes});
-        }
-        return all;
-    };
-    const std::vector<bench::Strip> reads = strips("reads"), writes = strips("writes");
-    return bench::stream_limit(rows, bytes, reads, writes);
-}
-
-bench::Limit limit_of(const Call& call, double flops) {
-    return call.op->limit.contains("strip") ? stream_of(call) : bench::matrix_limit(flops, call.dtype == ACL_FLOAT16);
-}
-
-BenchResult measure_run(BenchRun run, bool quick) {
-    const Call call = call_of(run);
-    if (run.dtype.empty()) run.dtype = dtype_name(call.dtype);
-    double bytes = 0;
-    for (const auto& [name, tensor] : call.tensors) bytes += static_cast<double>(tensor.bytes());
-    const double flops = evaluate(call.op->limit.at("flops"), call.sizes, call.tensors);
-    const Launch launch(call);
-    launch.again();  // touches the results' pages before the limit is chosen on them
-    bench::Limit limit = limit_of(call, flops);
-    const bench::Effort effort = quick ? bench::Effort{7, 0.3} : bench::Effort{15, 1.0};
-    const bench::Measured measured = bench::measure([&launch] { return launch.again(); }, limit, effort);
-    limit.seconds = nullptr;  // it is of tensors that go away here
-    return {run, limit, measured, flops, bytes};
-}
-
-TinyResult measure_tiny(const BenchRun& run, bool quick) {
-    const Launch launch(call_of(run));
-    launch.again();
-    std::vector<double> microseconds(quick ? 1000 : 5000);
-    for (double& sample : microseconds) sample = launch.whole() * 1e6;
-    return {run, bench::spread(std::move(microseconds))};
-}
-
-void print_list(const Selection& selection) {
+void print_list(const Plan& plan, bool as_json) {
     std::vector<std::vector<std::string>> rows = {{"operator", "--shape", "model", "arguments", "dtypes"}};
-    for (const BenchRun& run : selection.runs) {
+    nlohmann::json json = {{"schema", "gradus-bench-list/1"}, {"runs", nlohmann::json::array()}};
+    for (const BenchRun& run : plan.runs) {
+        json["runs"].push_back({{"operator", run.op->name},
+                                {"shape", run.number},
+                                {"model", run.model},
+                                {"arguments", run.arguments()},
+                                {"dtype", run.dtype}});
         auto& last = rows.back();
-        if (last[0] == run.op->name && last[3] == run.arguments)
+        if (last[0] == run.op->name && last[3] == run.arguments())
             last[4] += " " + run.dtype;
         else
-            rows.push_back({run.op->name, std::to_string(run.number), run.model, run.arguments, run.dtype});
+            rows.push_back({run.op->name, std::to_string(run.number), run.model, run.arguments(), run.dtype});
     }
-    fmt::print("{}", table(rows));
+    as_json ? print_json(json) : (void)fmt::print("{}", table(rows));
 }
 
-void write_json(const std::string& path, const nlohmann::json& json) {
-    std::ofstream file(path);
-    file << json.dump(1) << '\n';
-    file.close();
-    if (!file) throw Failure(kEnvironment, "cannot write " + path);
+void expect_known_ending(const std::string& path) {
+    for (const char* ending : {".json", ".html", ".htm", ".md", ".csv"})
+        if (path.ends_with(ending)) return;
+    throw Failure(kUsage, fmt::format("--output: '{}', expected FILE.json, .html, .md or .csv", path));
 }
 
-void bench(const Options& options, const Session& session) {
-    if (!options.threads.empty() && gradusSetOption("num_threads", options.threads.c_str()) != 0)
-        throw Failure(kUsage, fmt::format("--threads: {}", aclGetRecentErrMsg()));
-    const Machine here = machine();
-    const Selection selection = select(options, here);
-    if (options.list) return print_list(selection);
-    for (const std::string& path : {options.save, options.html})  // a wrong name should not cost a run
-        if (!path.empty() && !std::ofstream(path, std::ios::app)) throw Failure(kEnvironment, "cannot write " + path);
+void write_report(const std::string& path, const BenchReport& report, const std::string& line) {
+    if (is_page(path)) return write_bench_page(path, report, line);
+    const std::string text = path.ends_with(".json") ? json_text(report.json())
+                             : path.ends_with(".md") ? bench_markdown(report)
+                                                     : bench_csv(report);
+    write_file(path, {text});
+}
 
-    std::vector<BenchRun> all = selection.runs;
-    all.insert(all.end(), selection.tiny.begin(), selection.tiny.end());
-    const BenchTable shown(all);
-    std::vector<BenchResult> results;
-    std::vector<TinyResult> tiny;
-    Progress progress("measuring", session.json ? static_cast<int64_t>(all.size()) : 0);
-    if (!session.json) {
-        fmt::print("{}\n", here.line());
-        if (target_scale(here) != 1) fmt::print("targets are scaled by {:.1f}: no AVX-512\n", target_scale(here));
-        if (here.load > 0.5)
-            fmt::print("others are at work here (load {:.1f}): an operator that computes much will look too slow\n",
-                       here.load);
-        shown.heading();
+void print_start(const Machine& here, const Baseline* baseline) {
+    fmt::print("{}\n", here.line());
+    if (target_scale(here) != 1) fmt::print("targets are scaled by {:.1f}: no AVX-512\n", target_scale(here));
+    if (baseline != nullptr && !baseline->other_machine(here).empty())
+        fmt::print("{}\n", tinted(Tint::warn, baseline->other_machine(here)));
+}
+
+// One line that says what the rows come to.
+void print_end(const BenchReport& report) {
+    const auto count = [&report](auto&& of, Standing standing) {
+        return std::ranges::count(report.results, standing, of) + std::ranges::count(report.tiny, standing, of);
+    };
+    const auto own = [](const auto& r) { return r.standing(); };
+    const auto before = [](const auto& r) { return r.before ? r.before->standing : Standing::none; };
+    std::string text;
+    const auto say = [&text](int64_t number, const char* what) {
+        if (number > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", number, what);
+    };
+    say(count(own, Standing::ok), "on target");
+    say(count(own, Standing::below), "below target");
+    say(count(own, Standing::unknown), "without a verdict");
+    say(count(before, Standing::below), "slower than the baseline");
+    if (!text.empty()) fmt::print("\n{}\n", text);
+    const auto doubtful = std::ranges::find(report.results, Standing::unknown, own);
+    if (doubtful != report.results.end()) fmt::print("no verdict: {}\n", doubtful->doubt());
+}
+
+BenchReport measure(const Plan& plan, const BenchOptions& options, const Machine& here, const Baseline* baseline,
+                    bool quiet) {
+    std::vector<BenchRun> all = plan.runs;
+    all.insert(all.end(), plan.tiny.begin(), plan.tiny.end());
+    const BenchTable shown(all, baseline != nullptr);
+    BenchReport report{here, {}, {}};
+    Progress progress("measuring", static_cast<int64_t>(all.size()));
+    const auto add = [&](auto result, auto& to) {
+        if (baseline != nullptr) baseline->compare(result);
+        to.push_back(std::move(result));
+        progress.clear();
+        if (!quiet) shown.print(to.back());
+    };
+    if (!quiet) shown.heading();
+    for (const BenchRun& run : plan.runs) {
+        progress.step(fmt::format("{} {} {}", run.op->name, run.dtype, run.name()));
+        add(measure_run(run, options.quick, progress), report.results);
     }
-    for (const BenchRun& run : selection.runs) {
-        results.push_back(measure_run(run, options.quick));
-        if (!session.json) shown.print(results.back());
+    if (!quiet && !plan.tiny.empty()) shown.tiny_heading();
+    for (const BenchRun& run : plan.tiny) {
+        progress.step(fmt::format("{}, a whole call", run.op->name));
+        add(measure_tiny(run, options.quick), report.tiny);
     }
-    if (!session.json && !selection.tiny.empty()) shown.tiny_heading();
-    for (const BenchRun& run : selection.tiny) {
-        tiny.push_back(measure_tiny(run, options.quick));
-        if (!session.json) shown.print(tiny.back());
-    }
-    const nlohmann::json json = bench_json(here, results, tiny);
-    if (session.json) fmt::print("{}\n", json.dump(1));
-    if (!options.save.empty()) write_json(options.save, json);
-    if (!options.html.empty()) write_bench_page(options.html, here, results, tiny);
+    return report;
+}
+
+bool any_below(const BenchReport& report, bool strict) {
+    const auto below = [strict](const auto& r) {
+        return (strict && r.standing() == Standing::below) || (r.before && r.before->standing == Standing::below);
+    };
+    return std::ranges::any_of(report.results, below) || std::ranges::any_of(report.tiny, below);
 }
 
 }  // namespace
 
-void add_bench(CLI::App& app, Session& session) {
-    CLI::App* command = app.add_subcommand("bench", "speed beside the limit of this machine");
-    auto options = std::make_shared<Options>();
-    add_selection(*command, options->words);
-    command->add_flag("--quick", options->quick, "few rounds");
-    command->add_option("--dtype", options->dtypes, "bf16, f16 or f32, with commas between; all unless given")
-        ->delimiter(',')
-        ->allow_extra_args(false)
-        ->check(CLI::IsMember({"bf16", "f16", "f32"}));
-    command->add_option("--shape", options->shape, "the Nth shape of each operator only, as --list counts them")
-        ->check(CLI::PositiveNumber);
-    command->add_option("--threads", options->threads, "of the operator and of the limit")->check(CLI::PositiveNumber);
-    command->add_flag("--list", options->list, "show the shapes and run nothing");
-    command->add_option("--save", options->save, "write everything measured there, as JSON")->type_name("FILE");
-    command->add_option("--html", options->html, "write a page with a roofline there")->type_name("FILE");
-    command->footer(kExamples);
-    command->callback([options, &session] { bench(*options, session); });
+const char kBenchExamples[] =
+    "Examples:\n"
+    "  gradus bench SwiGluGrad                          shapes of real models, every dtype\n"
+    "  gradus bench SwiGlu --quick --shape 2 --dtype bf16\n"
+    "  gradus bench SwiGluGrad x=[1024,8192]:bf16       a shape of your own, as for gradus run\n"
+    "  gradus bench -o bench.html -o bench.json         everything, with a roofline\n"
+    "  gradus bench --baseline bench.json --strict      exit 1 where slower than then, or below a target\n"
+    "An operator is a name, or the beginning of one: Swi means SwiGlu and SwiGluGrad.\n"
+    "Where others use the machine meanwhile there is no verdict, unless the difference is a factor of 4.";
+
+void bench_command(const BenchOptions& options, Session& session) {
+    std::optional<ScopedOption> threads;
+    if (options.threads > 0) threads.emplace("num_threads", std::to_string(options.threads));
+    const Machine here = machine();
+    const Plan plan = plan_of(options, here);
+    if (options.list) return print_list(plan, session.json);
+    for (const std::string& path : options.files) {  // a wrong name should not cost a run
+        expect_known_ending(path);
+        expect_writable(path);
+    }
+    std::optional<Baseline> baseline;
+    if (!options.baseline.empty()) baseline.emplace(options.baseline);
+    if (!session.json) print_start(here, baseline ? &*baseline : nullptr);
+    const BenchReport report = measure(plan, options, here, baseline ? &*baseline : nullptr, session.json);
+    session.json ? print_json(report.json()) : print_end(report);
+    for (const std::string& path : options.files) write_report(path, report, session.line);
+    if (any_below(report, options.strict)) session.exit = kMismatch;
 }
 
 }  // namespace gradus::cli

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "cli/base/clock.h"
 #include "cli/base/failure.h"
-#include "cli/bench/timing.h"
+#include "cli/base/json.h"
+#include "cli/base/text.h"
 #include "cli/call/launch.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/selection.h"
@@ -17,20 +19,6 @@
 
 namespace gradus::cli {
 namespace {
-
-constexpr char kExamples[] =
-    "Examples:\n"
-    "  gradus check                             every operator, dtype and instruction set of this CPU\n"
-    "  gradus check SwiGluGrad --seed 7\n"
-    "  gradus check SwiGluGrad x=[64,510]       a shape of your own, as for gradus run\n"
-    "  gradus check --isa avx2 --quick\n"
-    "Exit code 0: all results keep their promise; 1: one does not, and a line says how to see it again.";
-
-struct Options {
-    std::vector<std::string> words, isas;
-    uint64_t seed = 1;
-    bool quick = false;
-};
 
 struct Fault {
     std::string output, verdict, reason, reproduce;
@@ -51,18 +39,14 @@ struct Tally {
 
 struct Case {
     std::vector<std::string> words;  // with dtype and seed
-    std::string line() const {
-        std::string text;
-        for (const std::string& word : words) text += " " + word;
-        return text;
-    }
+    bool own;                        // the user's words: what is wrong with them is the user's mistake
 };
 
 double ulp_of(aclDataType dtype) { return dtype == ACL_BF16 ? 0x1p-7 : dtype == ACL_FLOAT16 ? 0x1p-10 : 0x1p-23; }
 
 class Checker {
   public:
-    Checker(const Options& options, std::vector<std::string> isas) : options_(options), isas_(std::move(isas)) {
+    Checker(const CheckOptions& options, std::vector<std::string> isas) : options_(options), isas_(std::move(isas)) {
         const int threads = std::atoi(gradusGetOption("num_threads"));
         many_ = std::to_string(std::max(2, threads));  // more than one in any case: bits must not depend on it
     }
@@ -74,6 +58,8 @@ class Checker {
         } catch (const Failure& failure) {
             if (failure.exit == kUnsupported)
                 tally.unsupported = failure.what();
+            else if (c.own || failure.exit == kEnvironment)
+                throw;
             else
                 tally.faults.push_back({"", "failed", failure.what(), reproduce(tally, c, isas_.back())});
         }
@@ -81,7 +67,7 @@ class Checker {
 
   private:
     static std::string reproduce(const Tally& tally, const Case& c, const std::string& isa) {
-        return fmt::format("gradus check {}{} --isa {}", tally.op->name, c.line(), isa);
+        return fmt::format("gradus check {} {} --isa {}", tally.op->name, quoted(c.words), isa);
     }
 
     static Call result(const Call& call, const std::string& threads) {
@@ -126,12 +112,12 @@ class Checker {
         tally.faults.push_back({argument.name, verdict_name(j.verdict), j.reason, reproduce(tally, c, isa)});
     }
 
-    const Options& options_;
+    const CheckOptions& options_;
     std::vector<std::string> isas_;
     std::string many_;
 };
 
-std::vector<std::string> chosen_isas(const Options& options) {
+std::vector<std::string> chosen_isas(const CheckOptions& options) {
     const std::vector<std::string> known = instruction_sets();
     for (const std::string& isa : options.isas)
         if (std::ranges::count(known, isa) == 0)
@@ -140,16 +126,16 @@ std::vector<std::string> chosen_isas(const Options& options) {
     return options.quick ? std::vector<std::string>{known.back()} : known;
 }
 
-std::vector<Case> cases_of(const Operator& op, const std::vector<std::string>& own, uint64_t seed) {
+std::vector<Case> cases_of(const Operator& op, const std::vector<std::string>& own, int64_t seed) {
     std::vector<Case> cases;
-    const std::vector<std::string> lists = own.empty() ? op.sweep : std::vector<std::string>{joined(own)};
-    for (const std::string& list : lists)
-        for (const std::string& dtype : is_typed(list) ? std::vector<std::string>{""} : float_dtypes(op)) {
-            std::vector<std::string> words = split(list, ' ');
-            if (!dtype.empty()) words.push_back("dtype=" + dtype);
-            if (!says(list, "seed")) words.push_back(fmt::format("seed={}", seed));
-            cases.push_back({words});
+    const auto add = [&](const std::vector<std::string>& words) {
+        for (const std::string& dtype : is_typed(words) ? std::vector<std::string>{""} : float_dtypes(op)) {
+            cases.push_back({with_seed(words, seed), !own.empty()});
+            if (!dtype.empty()) cases.back().words.push_back("dtype=" + dtype);
         }
+    };
+    if (!own.empty()) add(own);
+    for (const std::string& list : own.empty() ? op.sweep : std::vector<std::string>{}) add(split(list, ' '));
     return cases;
 }
 
@@ -200,10 +186,22 @@ void print(const std::vector<Tally>& tallies, const std::vector<std::string>& is
                tallies.size(), runs, fmt::join(isas, ", "), seconds);
 }
 
-void check(const Options& options, Session& session) {
-    const Words words = split_selection(options.words);
+}  // namespace
+
+const char kCheckExamples[] =
+    "Examples:\n"
+    "  gradus check                             every operator, dtype and instruction set of this CPU\n"
+    "  gradus check SwiGluGrad --seed 7\n"
+    "  gradus check SwiGluGrad x=[64,510]       a shape of your own, as for gradus run\n"
+    "  gradus check --isa avx2 --quick\n"
+    "Exit code 0: all results keep their promise; 1: one does not, and a line says how to see it again.";
+
+void check_command(const CheckOptions& options, Session& session) {
+    const Selected words = split_selection(options.words);
     const std::vector<std::string> isas = chosen_isas(options);
-    const double start = bench::now();
+    std::optional<ScopedOption> threads;
+    if (options.threads > 0) threads.emplace("num_threads", std::to_string(options.threads));
+    const double start = now();
     std::vector<Tally> tallies;
     std::vector<std::vector<Case>> cases;
     int64_t steps = 0;
@@ -217,14 +215,14 @@ void check(const Options& options, Session& session) {
         Progress progress("checking", steps);
         for (size_t i = 0; i < tallies.size(); ++i)
             for (const Case& c : cases[i]) {
-                progress.step(tallies[i].op->name + c.line());
+                progress.step(tallies[i].op->name + " " + quoted(c.words));
                 if (tallies[i].unsupported.empty()) checker.check(tallies[i], c);
             }
     }
     const bool pass = std::ranges::all_of(tallies, [](const Tally& t) { return t.pass(); });
     const bool any = std::ranges::any_of(tallies, [](const Tally& t) { return t.unsupported.empty(); });
     session.exit = !pass ? kMismatch : any ? kRight : kUnsupported;
-    if (!session.json) return print(tallies, isas, bench::now() - start);
+    if (!session.json) return print(tallies, isas, now() - start);
     nlohmann::json json = {{"schema", "gradus-check/1"},
                            {"machine", machine().json()},
                            {"seed", options.seed},
@@ -232,22 +230,7 @@ void check(const Options& options, Session& session) {
                            {"pass", pass},
                            {"operators", nlohmann::json::array()}};
     for (const Tally& t : tallies) json["operators"].push_back(json_of(t));
-    fmt::print("{}\n", json.dump(1));
-}
-
-}  // namespace
-
-void add_check(CLI::App& app, Session& session) {
-    CLI::App* command = app.add_subcommand("check", "fast against golden on this machine");
-    auto options = std::make_shared<Options>();
-    add_selection(*command, options->words);
-    command->add_flag("--quick", options->quick, "the best instruction set and all threads only");
-    command->add_option("--isa", options->isas, "instruction sets, with commas between; all of this CPU unless given")
-        ->delimiter(',')
-        ->allow_extra_args(false);
-    command->add_option("--seed", options->seed, "of what is made up");
-    command->footer(kExamples);
-    command->callback([options, &session] { check(*options, session); });
+    print_json(json);
 }
 
 }  // namespace gradus::cli

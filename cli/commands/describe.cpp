@@ -2,8 +2,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include <memory>
-
+#include "cli/base/json.h"
 #include "cli/call/catalogue.h"
 #include "cli/commands/commands.h"
 #include "cli/output/terminal.h"
@@ -58,19 +57,14 @@ void print_text(const Operator& op) {
 
 }  // namespace
 
-void add_describe(CLI::App& app, Session& session) {
-    CLI::App* command = app.add_subcommand("describe", "formula, arguments, dtypes, shapes and limits of an operator");
-    const auto name = std::make_shared<std::string>();
-    command->add_option("OP", *name, "operator, as in `gradus list`; with or without aclnn")->required();
-    command->footer(
-        "Examples:\n"
-        "  gradus describe SwiGluGrad\n"
-        "  gradus describe aclnnExpSegsum --json | jq .operator.arguments");
-    command->callback([name, &session] {
-        const Operator& op = find_operator(*name);
-        if (!session.json) return print_text(op);
-        fmt::print("{}\n", nlohmann::json{{"schema", "gradus-describe/1"}, {"operator", op.json}}.dump(2));
-    });
+const char kDescribeExamples[] =
+    "Examples:\n"
+    "  gradus describe SwiGluGrad\n"
+    "  gradus describe aclnnExpSegsum --json | jq .operator.arguments";
+
+void describe_command(const DescribeOptions& options, Session& session) {
+    const Operator& op = find_operator(options.op);
+    session.json ? print_json({{"schema", "gradus-describe/1"}, {"operator", op.json}}) : print_text(op);
 }
 
 }  // namespace gradus::cli

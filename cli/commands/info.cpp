@@ -6,14 +6,15 @@
 
 #include <climits>
 #include <cstdlib>
-#include <fstream>
-#include <memory>
 #include <thread>
 
 #include "cli/base/failure.h"
+#include "cli/base/json.h"
+#include "cli/base/text.h"
 #include "cli/call/call.h"
 #include "cli/call/launch.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/selection.h"
 #include "cli/output/machine.h"
 #include "cli/output/terminal.h"
 
@@ -68,6 +69,21 @@ std::string reason_of(const Path& path, const std::vector<std::string>& isas) {
     return fmt::format("{} adds nothing to this operator and dtype", cap);
 }
 
+// A variable that the library would refuse, in its own words.
+std::vector<std::string> wrong_variables() {
+    std::vector<std::string> problems;
+    for (const char* name : kOptions) {
+        const char* set = std::getenv(variable_of(name).c_str());
+        if (set == nullptr) continue;
+        try {
+            const ScopedOption same(name, set);
+        } catch (const Failure& failure) {
+            problems.push_back(fmt::format("{}={}: {}", variable_of(name), set, failure.what()));
+        }
+    }
+    return problems;
+}
+
 // Asks the library itself: phase one of the catalogue's smallest call, for each float dtype.
 std::vector<Path> paths() {
     std::vector<Path> all;
@@ -76,18 +92,12 @@ std::vector<Path> paths() {
             all.push_back({op.name, "", "", "the catalogue has no small case"});
             continue;
         }
-        std::string before;
-        for (const char* dtype : {"f32", "f16", "bf16"}) {
+        for (const std::string& dtype : float_dtypes(op)) {
             std::vector<std::string> words = split(op.tiny, ' ');
-            std::erase_if(words, [](const std::string& word) { return word.rfind("dtype=", 0) == 0; });
-            words.push_back(std::string("dtype=") + dtype);
+            std::erase_if(words, [](const std::string& word) { return word.starts_with("dtype="); });
+            words.push_back("dtype=" + dtype);
             try {
-                const Call call = make_call(op, words);
-                const std::string path = Launch(call).path();
-                if (dtype_name(call.dtype) == before) continue;  // it has no choice, or not this one
-                before = dtype_name(call.dtype);
-                if (before == dtype || all.empty() || all.back().op != op.name)
-                    all.push_back({op.name, before, path, ""});
+                all.push_back({op.name, dtype, Launch(make_call(op, words)).path(), ""});
             } catch (const Failure& failure) {  // not for this product, or a variable is wrong
                 all.push_back({op.name, "", "none", failure.what()});
                 break;
@@ -107,7 +117,9 @@ json options_json() {
 }
 
 json gather() {
-    const std::vector<Path> all = paths();  // before the sets are tried, which makes a wrong variable forgotten
+    // Before anything is tried, which makes a wrong variable forgotten.
+    const std::vector<std::string> problems = wrong_variables();
+    const std::vector<Path> all = paths();
     const std::vector<std::string> isas = instruction_sets();
     json operators = json::array();
     for (const Path& path : all)
@@ -119,6 +131,7 @@ json gather() {
             {"instruction_sets", isas},
             {"threads", std::atoi(gradusGetOption("num_threads"))},
             {"options", options_json()},
+            {"problems", problems},
             {"library_version", gradusVersion()},
             {"header_version", GRADUS_HEADER_VERSION},
             {"acl_version", fmt::format("{}.{}.{}", ACL_MAJOR_VERSION, ACL_MINOR_VERSION, ACL_PATCH_VERSION)},
@@ -131,6 +144,7 @@ void print_text(const json& info) {
     const auto joined = [&info](const char* key) {
         return fmt::format("{}", fmt::join(info.at(key).get<std::vector<std::string>>(), " "));
     };
+    for (const std::string problem : info.at("problems")) fmt::print("{}\n", tinted(Tint::bad, problem));
     const std::string cann = joined("real_cann");
     fmt::print("{}", table({{"gradus", info.at("library_version")},
                             {"library", info.at("library")},
@@ -161,17 +175,16 @@ void print_text(const json& info) {
 
 }  // namespace
 
-void add_info(CLI::App& app, Session& session) {
-    CLI::App* command = app.add_subcommand("info", "this CPU, the path each operator takes, options and versions");
-    command->footer(
-        "Examples:\n"
-        "  gradus info\n"
-        "  GRADUS_MAX_ISA=avx2 gradus info\n"
-        "  gradus info --json | jq .instruction_sets");
-    command->callback([&session] {
-        const json info = gather();
-        session.json ? (void)fmt::print("{}\n", info.dump(2)) : print_text(info);
-    });
+const char kInfoExamples[] =
+    "Examples:\n"
+    "  gradus info\n"
+    "  GRADUS_MAX_ISA=avx2 gradus info\n"
+    "  gradus info --json | jq .instruction_sets";
+
+void info_command(Session& session) {
+    const json info = gather();
+    session.json ? print_json(info) : print_text(info);
+    if (!info.at("problems").empty()) session.exit = kUsage;
 }
 
 }  // namespace gradus::cli

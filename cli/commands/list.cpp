@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "cli/base/json.h"
 #include "cli/call/catalogue.h"
 #include "cli/commands/commands.h"
 #include "cli/output/terminal.h"
@@ -17,12 +18,12 @@ void print_table() {
     fmt::print("{}", table(rows));
 }
 
-void print_json() {
+void print_operators() {
     nlohmann::json operators = nlohmann::json::array();
     for (const Operator& op : catalogue())
         operators.push_back(
             {{"name", op.name}, {"family", op.family}, {"formula", op.formula}, {"products", op.products}});
-    fmt::print("{}\n", nlohmann::json{{"schema", "gradus-list/1"}, {"operators", operators}}.dump(2));
+    print_json({{"schema", "gradus-list/1"}, {"operators", operators}});
 }
 
 // For completion: what a shell needs to know, and nothing else.
@@ -36,20 +37,14 @@ void print_names(const std::string& of) {
 
 }  // namespace
 
-void add_list(CLI::App& app, Session& session) {
-    CLI::App* command = app.add_subcommand("list", "the operators, a line each");
-    const auto names = std::make_shared<bool>(false);
-    const auto of = std::make_shared<std::string>();
-    CLI::Option* only = command->add_flag("--names", *names, "only the names, for scripts");
-    command->add_option("OP", *of, "with --names: its arguments instead")->needs(only);
-    command->footer(
-        "Examples:\n"
-        "  gradus list\n"
-        "  gradus list --names\n"
-        "  gradus list --json | jq -r '.operators[].name'");
-    command->callback([names, of, &session] {
-        *names ? print_names(*of) : session.json ? print_json() : print_table();
-    });
+const char kListExamples[] =
+    "Examples:\n"
+    "  gradus list\n"
+    "  gradus list --names\n"
+    "  gradus list --json | jq -r '.operators[].name'";
+
+void list_command(const ListOptions& options, Session& session) {
+    session.json ? print_operators() : options.names ? print_names(options.op) : print_table();
 }
 
 }  // namespace gradus::cli

@@ -9,11 +9,14 @@
 #include <memory>
 
 #include "cli/base/failure.h"
+#include "cli/base/json.h"
+#include "cli/base/write_file.h"
+#include "cli/call/assignment.h"
 #include "cli/call/call.h"
 #include "cli/call/case.h"
 #include "cli/call/generate.h"
-#include "cli/call/words.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/selection.h"
 #include "cli/output/terminal.h"
 #include "cli/tensor/files.h"
 
@@ -21,12 +24,6 @@ namespace gradus::cli {
 namespace {
 
 using nlohmann::json;
-
-struct Wanted {
-    std::string op, precision, limits, threads, isa, directory, inputs, case_directory;
-    std::vector<std::string> words;
-    int repeat = 1;
-};
 
 struct Summary {
     double low = std::numeric_limits<double>::infinity(), high = -low, mean = 0;
@@ -58,13 +55,6 @@ std::vector<double> first_elements(const Tensor& tensor) {
     return values;
 }
 
-// JSON has no NaN and no infinity; as strings they survive.
-json number(double value) {
-    if (std::isnan(value)) return "nan";
-    if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-    return value;
-}
-
 // Everything the operator reads and writes once.
 double bytes_touched(const Call& call) {
     double bytes = 0;
@@ -73,14 +63,14 @@ double bytes_touched(const Call& call) {
 }
 
 // Where each output goes; those that go nowhere are only summed up.
-std::map<std::string, std::string> destinations(const Wanted& wanted, const Call& call) {
+std::map<std::string, std::string> destinations(const RunOptions& options, const Call& call) {
     std::map<std::string, std::string> files;
     for (const Argument& argument : call.op->arguments)
         if (argument.direction == Argument::output && call.tensors.count(argument.name) != 0 &&
-            !wanted.directory.empty())
-            files[argument.name] = wanted.directory + "/" + argument.name + ".npy";
-    for (const std::string& text : wanted.words) {
-        const Word word = parse_word(text);
+            !options.directory.empty())
+            files[argument.name] = options.directory + "/" + argument.name + ".npy";
+    for (const std::string& text : options.words) {
+        const Assignment word = parse_assignment(text);
         const Argument* argument = call.op->find(word.name);
         if (argument != nullptr && argument->direction == Argument::output && is_file(word.value))
             files[word.name] = word.value;
@@ -91,16 +81,16 @@ std::map<std::string, std::string> destinations(const Wanted& wanted, const Call
 json output_json(const Tensor& tensor, const std::string& file) {
     const Summary summary = summarise(tensor);
     json first = json::array();
-    for (const double value : first_elements(tensor)) first.push_back(number(value));
+    for (const double value : first_elements(tensor)) first.push_back(json_number(value));
     json j = {{"dtype", dtype_name(tensor.dtype())}, {"shape", tensor.shape()},
-              {"min", number(summary.low)},          {"max", number(summary.high)},
-              {"mean", number(summary.mean)},        {"nan", summary.nans},
+              {"min", json_number(summary.low)},     {"max", json_number(summary.high)},
+              {"mean", json_number(summary.mean)},   {"nan", summary.nans},
               {"inf", summary.infinities},           {"first", first}};
     if (!file.empty()) j["file"] = file;
     return j;
 }
 
-void print_json(const Call& call, const Ran& ran, int repeat, const std::map<std::string, std::string>& files) {
+void print_result(const Call& call, const Ran& ran, int repeat, const std::map<std::string, std::string>& files) {
     json outputs = json::object(), inputs = json::object();
     for (const Argument& argument : call.op->arguments) {
         const auto found = call.tensors.find(argument.name);
@@ -114,7 +104,7 @@ void print_json(const Call& call, const Ran& ran, int repeat, const std::map<std
     }
     json attributes = json::object();
     for (const auto& [name, value] : call.attributes)
-        attributes[name] = value.is_number_float() ? number(value) : value;
+        attributes[name] = value.is_number_float() ? json_number(value) : value;
     const json j = {{"schema", "gradus-run/1"},
                     {"operator", call.op->name},
                     {"arguments", call.line},
@@ -128,7 +118,7 @@ void print_json(const Call& call, const Ran& ran, int repeat, const std::map<std
                     {"seconds", ran.seconds},
                     {"median_seconds", ran.median},
                     {"gigabytes_per_second", bytes_touched(call) / ran.seconds / 1e9}};
-    fmt::print("{}\n", j.dump(2));
+    print_json(j);
 }
 
 void print_text(const Call& call, const Ran& ran, int repeat, const std::map<std::string, std::string>& files) {
@@ -167,32 +157,14 @@ void make_directory(const std::string& path) {
 }
 
 void write_inputs(const Call& call, const std::string& directory) {
-    make_directory(directory);
     for (const Argument& argument : call.op->arguments)
         if (argument.direction == Argument::input && call.tensors.count(argument.name) != 0)
             write_tensor(directory + "/" + argument.name + ".npy", call.tensors.at(argument.name));
 }
 
-void run_command(const Wanted& wanted, Session& session) {
-    std::vector<std::unique_ptr<ScopedOption>> options;
-    const auto set = [&options](const char* name, const std::string& value) {
-        if (!value.empty()) options.push_back(std::make_unique<ScopedOption>(name, value));
-    };
-    set("limits", wanted.limits);
-    set("num_threads", wanted.threads);
-    set("max_isa", wanted.isa);
-    const Call call = make_call(find_operator(wanted.op), wanted.words);
-    const auto files = destinations(wanted, call);
-    if (!wanted.directory.empty()) make_directory(wanted.directory);
-    if (!wanted.inputs.empty()) write_inputs(call, wanted.inputs);
-    if (!wanted.case_directory.empty()) write_case(call, wanted.case_directory);
-    set("precision", wanted.precision);  // after the inputs, which are the same for both
-    const Ran ran = run(call, wanted.repeat);
-    for (const auto& [name, file] : files) write_tensor(file, call.tensors.at(name));
-    session.json ? print_json(call, ran, wanted.repeat, files) : print_text(call, ran, wanted.repeat, files);
-}
+}  // namespace
 
-std::string footer() {
+std::string run_examples() {
     std::vector<std::vector<std::string>> rows = {{"GENERATOR", "OPTIONS", ""}};
     for (const GeneratorHelp& help : generators()) rows.push_back({help.name, help.options, help.meaning});
     return "Tensors:\n"
@@ -215,29 +187,25 @@ std::string footer() {
            "In zsh, brackets want quotes: 'x=randn[4,8]'.";
 }
 
-}  // namespace
-
-void add_run(CLI::App& app, Session& session) {
-    CLI::App* command = app.add_subcommand("run", "run one operator on files or made-up tensors");
-    const auto wanted = std::make_shared<Wanted>();
-    command->add_option("OP", wanted->op, "operator, as in `gradus list`")->required();
-    command->add_option("ARGUMENTS", wanted->words, "name=value; see below");
-    command->add_option("-o,--output", wanted->directory, "write every output as DIR/name.npy")->type_name("DIR");
-    command->add_option("--inputs", wanted->inputs, "write every input as DIR/name.npy, for another kernel to read")
-        ->type_name("DIR");
-    command->add_option("--case", wanted->case_directory, "write every input and case.json, for `gradus diff --case`")
-        ->type_name("DIR");
-    command->add_option("--precision", wanted->precision, "fast, golden or magnitude; dtype=f64 with the last two")
-        ->type_name("WORD");
-    command->add_option("--repeat", wanted->repeat, "run N times and report the best")
-        ->type_name("N")
-        ->check(CLI::Range(1, 1000000));
-    command->add_option("--limits", wanted->limits, "on or off: refuse what only the device could not do")
-        ->type_name("WORD");
-    command->add_option("--threads", wanted->threads, "size of the thread pool")->type_name("N");
-    command->add_option("--isa", wanted->isa, "cap the instruction set")->type_name("NAME");
-    command->footer(footer);
-    command->callback([wanted, &session] { run_command(*wanted, session); });
+void run_command(const RunOptions& options, Session& session) {
+    std::vector<std::unique_ptr<ScopedOption>> set;
+    const auto choose = [&set](const char* name, const std::string& value) {
+        if (!value.empty()) set.push_back(std::make_unique<ScopedOption>(name, value));
+    };
+    choose("limits", options.limits);
+    choose("num_threads", options.threads > 0 ? std::to_string(options.threads) : "");
+    choose("max_isa", options.isa);
+    const Call call = make_call(find_operator(options.op), with_seed(options.words, options.seed));
+    const auto files = destinations(options, call);
+    if (!options.case_directory.empty()) write_case(call, options.case_directory);
+    for (const std::string& directory : {options.directory, options.inputs})
+        if (!directory.empty()) make_directory(directory);
+    for (const auto& [name, file] : files) expect_writable(file);  // a wrong name should not cost the run
+    if (!options.inputs.empty()) write_inputs(call, options.inputs);
+    choose("precision", options.precision);  // after the inputs, which are the same for both
+    const Ran ran = run(call, options.repeat);
+    for (const auto& [name, file] : files) write_tensor(file, call.tensors.at(name));
+    session.json ? print_result(call, ran, options.repeat, files) : print_text(call, ran, options.repeat, files);
 }
 
 }  // namespace gradus::cli

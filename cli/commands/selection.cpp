@@ -5,25 +5,12 @@
 #include <algorithm>
 
 #include "cli/base/failure.h"
+#include "cli/base/text.h"
 #include "cli/call/expression.h"
 
 namespace gradus::cli {
-namespace {
-
-std::string lower(std::string text) {
-    std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return text;
-}
-
-}  // namespace
-
-void add_selection(CLI::App& command, std::vector<std::string>& words) {
-    command.add_option("words", words, "operators, or one and its arguments as for gradus run; all unless given")
-        ->type_name("[OPERATOR...] [NAME=VALUE...]");
-}
-
-Words split_selection(const std::vector<std::string>& words) {
-    Words found;
+Selected split_selection(const std::vector<std::string>& words) {
+    Selected found;
     const auto add = [&found](const Operator& op) {
         if (std::ranges::find(found.operators, &op) == found.operators.end()) found.operators.push_back(&op);
     };
@@ -64,16 +51,18 @@ std::vector<std::string> float_dtypes(const Operator& op) {
     return dtypes;
 }
 
-std::string joined(const std::vector<std::string>& words) {
-    std::string list;
-    for (const std::string& word : words) list += (list.empty() ? "" : " ") + word;
-    return list;
+bool says(const std::vector<std::string>& words, const std::string& name) {
+    return std::ranges::any_of(words, [&](const std::string& word) { return word.starts_with(name + "="); });
 }
 
-bool says(const std::string& list, const std::string& name) {
-    return std::ranges::any_of(split(list, ' '), [&](const std::string& word) { return word.starts_with(name + "="); });
+bool is_typed(const std::vector<std::string>& words) {
+    return says(words, "dtype") ||
+           std::ranges::any_of(words, [](const std::string& word) { return word.find(':') != std::string::npos; });
 }
 
-bool is_typed(const std::string& list) { return says(list, "dtype") || list.find(':') != std::string::npos; }
+std::vector<std::string> with_seed(std::vector<std::string> words, std::optional<int64_t> seed) {
+    if (seed && !says(words, "seed")) words.push_back(fmt::format("seed={}", *seed));
+    return words;
+}
 
 }  // namespace gradus::cli

@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "cli/base/failure.h"
-#include "cli/call/shape_words.h"
+#include "cli/base/text.h"
+#include "cli/call/shape_pattern.h"
 #include "cli/diff/question.h"
 
 namespace gradus::cli {
@@ -114,7 +115,7 @@ std::optional<Call> changed(const Call& call, const std::string& arguments) {
         if (found == other.tensors.end()) {
             // an optional one that would take another's place, as a softmax does of max and sum
             if (word != "zeros" || !argument->optional) return {};
-            const auto shape = ShapeWords(argument->shape, argument->dtypes.at(0)).shape({call.sizes, {}});
+            const auto shape = ShapePattern(argument->shape, argument->dtypes.at(0)).shape({call.sizes, {}});
             if (!shape) return {};
             other.tensors.emplace(name, Tensor(argument->dtypes.at(0), *shape));
             any = true;

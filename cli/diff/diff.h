@@ -19,6 +19,8 @@ struct Finding {
 
 void print_findings(const std::vector<Finding>& findings);
 nlohmann::json findings_json(const std::vector<Finding>& findings, const std::string& against);
-void write_findings(const std::string& path, const std::vector<Finding>& findings, const std::string& against);
+// `line`: the command line that found it.
+void write_findings(const std::string& path, const std::vector<Finding>& findings, const std::string& against,
+                    const std::string& line);
 
 }  // namespace gradus::cli

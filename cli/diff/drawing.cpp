@@ -10,7 +10,7 @@
 namespace gradus::cli {
 namespace {
 
-constexpr int kWidth = 900;
+int width_of(bool narrow) { return narrow ? 400 : 900; }
 
 std::string rect(double x, double y, double width, double height, const std::string& colour, const std::string& title) {
     const std::string inside = title.empty() ? "/>" : "><title>" + escaped(title) + "</title></rect>";
@@ -70,62 +70,68 @@ int step_of(double times) {
     return 1 + static_cast<int>(std::lower_bound(std::begin(kSteps), std::end(kSteps), times) - std::begin(kSteps));
 }
 
-std::string legend(double x, double y) {
-    std::string svg = rect(x, y, 14, 14, "line", "") + label(x + 20, y + 12, "start", "equal");
-    x += 80;
-    for (int step = 1; step <= 7; ++step) {
-        const char* name = kStepNames[step - 1];
-        svg += rect(x, y, 14, 14, fmt::format("heat-{}", step), "") + label(x + 20, y + 12, "start", name);
-        x += 112;
+// As many names in a line as there is room for.
+std::string legend(double left, double y, double width) {
+    constexpr double kEach = 112, kHigh = 22;
+    std::string svg;
+    double x = left;
+    for (int step = 0; step <= 7; ++step) {
+        if (x + kEach > left + width) x = left, y += kHigh;
+        svg += rect(x, y, 14, 14, step == 0 ? "line" : fmt::format("heat-{}", step), "");
+        svg += label(x + 20, y + 12, "start", step == 0 ? "equal" : kStepNames[step - 1]);
+        x += step == 0 ? 80 : kEach;
     }
     return svg;
 }
 
 }  // namespace
 
-std::string draw_histogram(const Judgement& j) {
-    constexpr double kLeft = 58, kTop = 14, kHeight = 220;
+std::string draw_histogram(const Judgement& j, bool narrow) {
+    constexpr double kTop = 14, kHeight = 220;
+    const double left = narrow ? 40 : 58;
+    const int width = width_of(narrow);
     const std::vector<Bar> bars = bars_of(j);
     int64_t most = 1;
     for (const Bar& bar : bars) most = std::max(most, bar.count);
     const double decades = std::max(1.0, std::log10(static_cast<double>(most)) + 0.3);
     // a count of 1 has a height, too: the axis starts at a half
     const auto height = [&](double count) { return kHeight * (std::log10(count) + 0.3) / (decades + 0.3); };
-    std::string svg = svg_open(kWidth, 290,
+    std::string svg = svg_open(width, 290,
                                fmt::format("Histogram of errors: {} of {} elements differ, the worst by {:.3g} ulps",
                                            j.differing, j.count, j.worst_ulps));
     for (int d = 0; d <= static_cast<int>(decades); d += decades > 6 ? 2 : 1) {
         const double y = kTop + kHeight - height(std::pow(10.0, d));
-        svg +=
-            line(kLeft, y, kWidth, y) +
-            label(kLeft - 8, y + 4, "end", d < 4 ? fmt::format("{:.0f}", std::pow(10.0, d)) : fmt::format("1e{}", d));
+        svg += line(left, y, width, y) +
+               label(left - 8, y + 4, "end", d < 4 ? fmt::format("{:.0f}", std::pow(10.0, d)) : fmt::format("1e{}", d));
     }
-    const double step = std::min(90.0, (kWidth - kLeft - 6) / static_cast<double>(bars.size()));
+    const double step = std::min(90.0, (width - left - 6) / static_cast<double>(bars.size()));
     for (size_t i = 0; i < bars.size(); ++i) {
         const Bar& bar = bars[i];
-        const double x = kLeft + 6 + step * static_cast<double>(i);
+        const double x = left + 6 + step * static_cast<double>(i);
         if (bar.count > 0) {
             const double h = height(static_cast<double>(bar.count));
             svg += rect(x + step * 0.1, kTop + kHeight - h, step * 0.8, h, bar.colour,
                         fmt::format("{}: {} elements", bar.full, bar.count));
         }
-        if (bars.size() <= 14 || i == 0 || (bars.size() - i) % 2 == 1)
+        const size_t sparse = narrow ? 7 : 14, every = 1 + bars.size() / (sparse + 1);
+        if (i == 0 || (bars.size() - i) % every == 1 % every)
             svg += i + 1 < bars.size() ? label(x + step / 2, kTop + kHeight + 18, "middle", bar.name)
                                        : label(x + step, kTop + kHeight + 18, "end", bar.name);
     }
-    svg += label(kLeft, kTop + kHeight + 44, "start", "error in ulps, up to") + "</svg>";
+    svg += label(left, kTop + kHeight + 44, "start", "error in ulps, up to") + "</svg>";
     return svg;
 }
 
-std::string draw_heat_map(const HeatMap& map, const Shape& shape) {
+std::string draw_heat_map(const HeatMap& map, const Shape& shape, bool narrow) {
+    const int wide = width_of(narrow);
     constexpr double kLeft = 6, kTop = 24;
-    const double cell = std::min((kWidth - 2 * kLeft) / static_cast<double>(std::max<int64_t>(map.columns, 1)), 22.0);
+    const double cell = std::min((wide - 2 * kLeft) / static_cast<double>(std::max<int64_t>(map.columns, 1)), 22.0);
     const double high = std::clamp(420 / static_cast<double>(std::max<int64_t>(map.rows, 1)), 3.0, cell);
     const double width = cell * static_cast<double>(map.columns), height = high * static_cast<double>(map.rows);
     int64_t touched = 0;
     for (const double worst : map.worst) touched += worst > 0;
     std::string svg = svg_open(
-        kWidth, static_cast<int>(kTop + height) + 58,
+        wide, static_cast<int>(kTop + height) + (narrow ? 92 : 58),
         fmt::format("Heat map of a tensor {}: errors in {} of {} cells", text(shape), touched, map.worst.size()));
     svg += label(kLeft, kTop - 8, "start", "columns (last dim) →  rows (the other dims) ↓");
     svg += "<g shape-rendering=\"crispEdges\">\n" + rect(kLeft, kTop, width, height, "line", "");
@@ -143,7 +149,7 @@ std::string draw_heat_map(const HeatMap& map, const Shape& shape) {
             c = end;
         }
     }
-    svg += "</g>\n" + legend(kLeft, kTop + height + 16) + "</svg>";
+    svg += "</g>\n" + legend(kLeft, kTop + height + 16, wide) + "</svg>";
     return svg;
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cli/base/failure.h"
+#include "cli/base/text.h"
 #include "cli/call/launch.h"
 
 namespace gradus::cli {

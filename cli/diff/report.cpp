@@ -100,19 +100,19 @@ std::string subject(const Finding& f) {
 void add_to_page(Page& page, const Finding& f) {
     const Judgement& j = f.judgement;
     page.heading(subject(f));
-    page.verdict(passes(j.verdict), verdict_name(j.verdict), j.reason);
+    page.verdict(passes(j.verdict) ? Tone::good : Tone::bad, verdict_name(j.verdict), j.reason);
     for (const auto& explanation : f.explanations) page.text(explanation.sentence);
     if (!j.assumed.empty()) page.text("Assumed: " + j.assumed + ".");
     page.table(numbers(f));
     if (j.differing == 0) return;
     page.heading("How large the errors are");
-    page.svg(draw_histogram(j),
+    page.svg(draw_histogram(j, false), draw_histogram(j, true),
              "Each bar counts the elements whose error is up to that many ulps and more than the bar before; "
              "the height is logarithmic. Green is within one ulp.");
     page.heading("Where they are");
     const HeatMap map = heat_map(f.subject);
     page.svg(
-        draw_heat_map(map, f.subject.shape),
+        draw_heat_map(map, f.subject.shape, false), draw_heat_map(map, f.subject.shape, true),
         fmt::format("The tensor as rows of its last dim; each cell is the worst of {} × {} elements, as a multiple "
                     "of what is promised.",
                     map.row_step, map.column_step));
@@ -171,12 +171,13 @@ nlohmann::json findings_json(const std::vector<Finding>& findings, const std::st
             {"outputs", outputs}};
 }
 
-void write_findings(const std::string& path, const std::vector<Finding>& findings, const std::string& against) {
+void write_findings(const std::string& path, const std::vector<Finding>& findings, const std::string& against,
+                    const std::string& line) {
     Page page("gradus diff: " + against);
     for (const Finding& f : findings) add_to_page(page, f);
     if (!findings.empty() && !findings.front().origins.empty())
         page.text("Arguments: " + origins_text(findings.front()));
-    page.write(path);
+    page.write(path, line);
 }
 
 }  // namespace gradus::cli

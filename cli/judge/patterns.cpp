@@ -157,7 +157,7 @@ class Recogniser {
                            const Expected e = of(i);
                            return Expected{factor * e.value, std::abs(factor) * e.magnitude};
                        },
-                       4});
+                       4, std::abs(factor - 1) < 0.0625 ? 0.9 : 0.5});  // errors to one side are no factor yet
     }
 
     // Every row has a factor of its own: a wrong sum that it was divided by.

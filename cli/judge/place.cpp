@@ -50,7 +50,7 @@ class Places {
         if (exact_ && count_ == 2)
             return {fmt::format("elements {} and {}", index_text(s_.shape, at_[0]), index_text(s_.shape, at_[1])),
                     false};
-        if (count_ >= size) return {fmt::format("all {}", elements()), false};
+        if (count_ >= size || (at_least(0.95, s_.numbers) && count_ >= 8)) return {"everything", true};
         if (auto found = edge_of_rows()) return *found;
         const int64_t tail = size - at_.front();
         if (at_.back() == size - 1 && at_.front() > 0 && at_least(0.5, tail) && tail % s_.columns != 0)

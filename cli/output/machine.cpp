@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "acl/acl.h"
 #include "gradus/gradus.h"
 
 namespace gradus::cli {
@@ -40,6 +41,7 @@ std::vector<std::string> instruction_sets() {
     for (const char* name : {"scalar", "neon", "sve", "avx2", "avx512", "avx512_bf16", "amx"})
         if (gradusSetOption("max_isa", name) == 0) sets.emplace_back(name);
     gradusSetOption("max_isa", before.c_str());
+    aclGetRecentErrMsg();  // the refusals were asked for
     return sets;
 }
 

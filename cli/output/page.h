@@ -6,20 +6,26 @@
 
 namespace gradus::cli {
 
+enum class Tone { good, warn, bad };
+
 class Page {
   public:
     explicit Page(const std::string& title);
     void heading(const std::string& text);
-    void verdict(bool good, const std::string& word, const std::string& sentence);
+    void verdict(Tone tone, const std::string& word, const std::string& sentence);
     void table(const std::vector<std::vector<std::string>>& rows);  // first row: heading
     // A drawing carries its own <title> and role for those who cannot see it; the caption is for all.
-    void svg(const std::string& drawing, const std::string& caption);
+    // `narrow` is the same for a screen of less than 640 points, should the other be too small to read there.
+    void svg(const std::string& drawing, const std::string& narrow, const std::string& caption);
     void text(const std::string& paragraph);
-    void write(const std::string& path) const;  // Failure(kEnvironment) if it cannot
+    // With the time and the command line at the end. Failure(kEnvironment) if it cannot.
+    void write(const std::string& path, const std::string& line) const;
 
   private:
     std::string title_, body_;
 };
+
+bool is_page(const std::string& path);  // .html
 
 std::string escaped(const std::string& text);
 

@@ -1,16 +1,16 @@
 #include "cli/tensor/files.h"
 
-#include <fmt/core.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
-#include <cerrno>
-#include <cmath>
-#include <cstdio>
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "cli/base/failure.h"
+#include "cli/base/write_file.h"
+#include "cli/tensor/input.h"
 #include "cli/tensor/npy.h"
+#include "cli/tensor/npz.h"
 
 namespace gradus::cli {
 namespace {
@@ -20,38 +20,7 @@ constexpr uint32_t kLongestHeader = 1 << 16;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) { throw Failure(kUsage, path + ": " + why); }
 
-class File {
-  public:
-    explicit File(const std::string& path) : path_(path) {
-        struct stat status {};
-        if (stat(path.c_str(), &status) != 0) refuse(path, std::strerror(errno));
-        // A pipe has no size to check the header against.
-        if (!S_ISREG(status.st_mode)) refuse(path, "not a regular file");
-        file_ = std::fopen(path.c_str(), "rb");
-        if (file_ == nullptr) refuse(path, std::strerror(errno));
-        left_ = size_ = static_cast<int64_t>(status.st_size);
-    }
-    ~File() { std::fclose(file_); }
-    File(const File&) = delete;
-    File& operator=(const File&) = delete;
-
-    int64_t size() const { return size_; }
-    int64_t left() const { return left_; }
-    void read(void* to, int64_t bytes, const char* what) {
-        if (bytes > left_)
-            refuse(path_, fmt::format("truncated: {} wants {} bytes, the file has {} more", what, bytes, left_));
-        if (std::fread(to, 1, static_cast<size_t>(bytes), file_) != static_cast<size_t>(bytes))
-            refuse(path_, fmt::format("could not be read to its end ({})", what));
-        left_ -= bytes;
-    }
-
-  private:
-    std::string path_;
-    std::FILE* file_;
-    int64_t size_, left_;
-};
-
-NpyHeader read_header(File& file) {
+NpyHeader read_header(Input& file) {
     unsigned char start[8];
     if (file.size() < static_cast<int64_t>(sizeof start))
         throw Failure(kUsage, "not a .npy file: shorter than its magic");
@@ -126,7 +95,7 @@ Tensor converted(const Tensor& from, aclDataType wanted) {
     return to;
 }
 
-Tensor read_npy_file(File& file, const aclDataType* as, bool doubles) {
+Tensor read_npy_file(Input& file, const aclDataType* as, bool doubles) {
     const NpyHeader header = read_header(file);
     const aclDataType dtype = dtype_of_descr(header.descr);
     if (dtype == ACL_DOUBLE && as == nullptr && !doubles)
@@ -144,32 +113,54 @@ Tensor read_npy_file(File& file, const aclDataType* as, bool doubles) {
     return as == nullptr || *as == dtype ? tensor : converted(tensor, *as);
 }
 
-void write_all(const std::string& path, const std::string& header, const Tensor& tensor) {
-    std::FILE* file = std::fopen(path.c_str(), "wb");
-    if (file == nullptr) throw Failure(kEnvironment, fmt::format("{}: {}", path, std::strerror(errno)));
-    const auto bytes = static_cast<size_t>(tensor.bytes());
-    const bool written = std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
-                         std::fwrite(tensor.data(), 1, bytes, file) == bytes;
-    const int error = errno;
-    if (std::fclose(file) == 0 && written) return;
-    throw Failure(kEnvironment, fmt::format("{}: {}", path, std::strerror(written ? errno : error)));
+// The archive of FILE.npz/NAME, and NAME; an archive alone has no name.
+std::pair<std::string, std::string> archive_of(const std::string& path) {
+    const size_t at = path.rfind(".npz");
+    if (at == std::string::npos) return {};
+    const std::string rest = path.substr(at + 4);
+    if (!rest.empty() && (rest[0] != '/' || rest.size() == 1)) return {};
+    return {path.substr(0, at + 4), rest.empty() ? "" : rest.substr(1)};
+}
+
+Input open_member(const std::string& path, Input archive, std::string name, const std::string& otherwise) {
+    const std::vector<NpzMember> members = npz_members(archive);
+    std::vector<std::string> names;
+    for (const NpzMember& member : members) names.push_back(member.name);
+    if (name.empty()) name = members.size() == 1 ? names[0] : otherwise;
+    const auto found = std::ranges::find(members, name, &NpzMember::name);
+    if (found == members.end())
+        refuse(path, fmt::format("it has no '{}', but {}; say FILE.npz/NAME", name, fmt::join(names, ", ")));
+    return {path, read_member(archive, *found)};
+}
+
+Input open(const std::string& path, const std::string& name) {
+    if (path == "-") {
+        Input input("stdin", read_stdin());
+        char start[2] = {};
+        if (input.size() >= 2) input.read(start, 2, "the magic");
+        input.seek(0);
+        if (start[0] != 'P' || start[1] != 'K') return input;
+        return open_member("stdin", std::move(input), "", name);
+    }
+    const auto [archive, member] = archive_of(path);
+    return archive.empty() ? Input(path) : open_member(path, Input(archive), member, name);
 }
 
 }  // namespace
 
-Tensor read_npy(const std::string& path, const aclDataType* as, bool doubles) {
-    File file(path);
+Tensor read_npy(const std::string& path, const aclDataType* as, bool doubles, const std::string& name) {
     try {
-        return read_npy_file(file, as, doubles);
+        Input input = open(path, name);
+        return read_npy_file(input, as, doubles);
     } catch (const Failure& failure) {
         const std::string what = failure.what();
-        if (what.rfind(path, 0) == 0) throw;
+        if (what.starts_with(path)) throw;
         throw Failure(failure.exit, path + ": " + what);
     }
 }
 
 Tensor read_raw(const std::string& path, aclDataType dtype, const Shape& shape) {
-    File file(path);
+    Input file(path);
     try {
         check_extent(shape, dtype, file.left());
     } catch (const Failure& failure) {
@@ -180,22 +171,27 @@ Tensor read_raw(const std::string& path, aclDataType dtype, const Shape& shape) 
     return tensor;
 }
 
-void write_tensor(const std::string& path, const Tensor& tensor) {
-    const bool raw = path.size() > 4 && path.compare(path.size() - 4, 4, ".bin") == 0;
-    const std::string header = raw ? "" : npy_header(descr_of(tensor.dtype()), tensor.shape());
-    struct stat status {};
-    if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) return write_all(path, header, tensor);
-    const std::string part = fmt::format("{}.{}.part", path, getpid());
-    try {
-        write_all(part, header, tensor);
-    } catch (...) {
-        std::remove(part.c_str());
-        throw;
+std::vector<Member> members_of(const std::string& path) {
+    std::vector<Member> members;
+    std::error_code none;
+    if (std::filesystem::is_directory(path, none)) {
+        for (const auto& entry : std::filesystem::directory_iterator(path, none))
+            if (entry.path().extension() == ".npy")
+                members.push_back({entry.path().stem().string(), entry.path().string()});
+    } else if (path.ends_with(".npz")) {
+        Input archive(path);
+        for (const NpzMember& member : npz_members(archive)) members.push_back({member.name, path + "/" + member.name});
+    } else {
+        return {};
     }
-    if (std::rename(part.c_str(), path.c_str()) == 0) return;
-    const std::string error = std::strerror(errno);
-    std::remove(part.c_str());
-    throw Failure(kEnvironment, fmt::format("{}: {}", path, error));
+    if (members.empty()) refuse(path, "no .npy in it");
+    std::ranges::sort(members, {}, &Member::name);
+    return members;
+}
+
+void write_tensor(const std::string& path, const Tensor& tensor) {
+    const std::string header = path.ends_with(".bin") ? "" : npy_header(descr_of(tensor.dtype()), tensor.shape());
+    write_file(path, {header, {reinterpret_cast<const char*>(tensor.data()), static_cast<size_t>(tensor.bytes())}});
 }
 
 }  // namespace gradus::cli

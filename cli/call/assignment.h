@@ -8,16 +8,17 @@
 namespace gradus::cli {
 
 // name:dtype=value.
-struct Word {
+struct Assignment {
     std::string name, value;
     std::optional<aclDataType> dtype;
 };
-Word parse_word(const std::string& text);
+Assignment parse_assignment(const std::string& text);
 
-// How a tensor is wished for: base[shape]:dtype,option=value.
+// How a tensor is wished for: base[shape]:dtype[slice],option=value.
 struct Wish {
     std::string base;  // a generator or a path; empty: as the catalogue's example says
     std::optional<Shape> shape;
+    std::string slice;  // of a file: what lies between brackets with a colon or an ellipsis
     std::optional<aclDataType> dtype;
     std::map<std::string, std::string> options;
 };
@@ -29,8 +30,5 @@ std::vector<int64_t> parse_list(const std::string& value, const Sizes& sizes);
 
 bool is_file(const std::string& base);
 bool is_raw_file(const std::string& path);  // .bin
-
-// As a shell wants it: in quotes if need be.
-std::string quoted(const std::string& word);
 
 }  // namespace gradus::cli

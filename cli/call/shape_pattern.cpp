@@ -1,9 +1,10 @@
-#include "cli/call/shape_words.h"
+#include "cli/call/shape_pattern.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "cli/base/failure.h"
+#include "cli/base/text.h"
 
 namespace gradus::cli {
 namespace {
@@ -38,13 +39,9 @@ std::optional<size_t> axis_of(const Bindings& known, size_t rank) {
     return static_cast<size_t>(axis);
 }
 
-bool ends_with(const std::string& text, const std::string& end) {
-    return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 }  // namespace
 
-ShapeWords::ShapeWords(const std::string& words, aclDataType dtype) {
+ShapePattern::ShapePattern(const std::string& words, aclDataType dtype) {
     std::string chosen;
     for (const std::string& choice : split(words, ';')) {
         const size_t split_at = choice.find(" for ");
@@ -52,23 +49,23 @@ ShapeWords::ShapeWords(const std::string& words, aclDataType dtype) {
         if (split_at != std::string::npos && choice.substr(split_at + 5) == dtype_name(dtype))
             chosen = choice.substr(0, split_at);
     }
-    any_ = chosen.empty() || chosen.rfind("any", 0) == 0;
+    any_ = chosen.empty() || chosen.starts_with("any");
     if (any_) return;
     for (const std::string& part : split(chosen, ',')) {
         if (part.find(">=") != std::string::npos)
             conditions_.push_back(part);
         else if (part == "...")
             dims_.push_back({dims_.empty() ? "..." : " ...", true, false});
-        else if (ends_with(part, "..."))
+        else if (part.ends_with("..."))
             dims_.push_back({part.substr(0, part.size() - 3), true, false});
-        else if (ends_with(part, "|1"))
+        else if (part.ends_with("|1"))
             dims_.push_back({part.substr(0, part.size() - 2), false, true});
         else
             dims_.push_back({part, false, false});
     }
 }
 
-bool ShapeWords::bind(const Shape& shape, Bindings& known) const {
+bool ShapePattern::bind(const Shape& shape, Bindings& known) const {
     if (any_) return true;
     const size_t runs =
         static_cast<size_t>(std::count_if(dims_.begin(), dims_.end(), [](const Dim& d) { return d.run; }));
@@ -96,7 +93,7 @@ bool ShapeWords::bind(const Shape& shape, Bindings& known) const {
     return true;
 }
 
-std::optional<Shape> ShapeWords::shape(const Bindings& known) const {
+std::optional<Shape> ShapePattern::shape(const Bindings& known) const {
     if (any_) return {};
     Bindings all = known;
     for (const std::string& condition : conditions_) {  // the least that satisfies it
@@ -124,7 +121,7 @@ std::optional<Shape> ShapeWords::shape(const Bindings& known) const {
     return shape;
 }
 
-std::vector<std::string> ShapeWords::missing(const Bindings& known) const {
+std::vector<std::string> ShapePattern::missing(const Bindings& known) const {
     std::vector<std::string> names;
     for (const Dim& dim : dims_) {
         if (dim.run && known.runs.count(dim.expression) == 0 && dim.expression.find('.') == std::string::npos)
@@ -140,7 +137,7 @@ std::vector<std::string> ShapeWords::missing(const Bindings& known) const {
 std::vector<std::string> size_names(const std::string& words) {
     std::vector<std::string> names;
     for (const std::string& choice : split(words, ';')) {
-        if (choice.rfind("any", 0) == 0) continue;
+        if (choice.starts_with("any")) continue;
         for (const std::string& name : names_in(choice.substr(0, choice.find(" for ")))) names.push_back(name);
     }
     return names;

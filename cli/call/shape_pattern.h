@@ -14,10 +14,10 @@ struct Bindings {
     std::map<std::string, Shape> runs;  // the dims that an ellipsis stands for, by its name
 };
 
-class ShapeWords {
+class ShapePattern {
   public:
     // "; BT for bool" is another shape for that dtype.
-    ShapeWords(const std::string& words, aclDataType dtype);
+    ShapePattern(const std::string& words, aclDataType dtype);
 
     // Learns the sizes of a tensor; false if it cannot be such a one. Two tensors that contradict each other are left
     // to the operator's own check, whose word counts.

@@ -1,23 +1,21 @@
-#include "cli/call/words.h"
+#include "cli/call/assignment.h"
 
 #include <fmt/core.h>
 
 #include "cli/base/failure.h"
+#include "cli/base/text.h"
 #include "cli/call/generate.h"
 
 namespace gradus::cli {
 namespace {
 
-bool ends_with(const std::string& text, const std::string& end) {
-    return text.size() > end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 // Where the base ends. A path may have brackets and colons of its own, so its extension decides.
 size_t end_of_base(const std::string& value) {
-    for (const char* extension : {".npy", ".bin"}) {
+    for (const char* extension : {".npy", ".bin", ".npz"}) {
         const size_t at = value.rfind(extension);
         if (at == std::string::npos) continue;
-        const size_t end = at + 4;
+        size_t end = at + 4;
+        if (value.substr(at, 5) == ".npz/") end = std::min(value.find_first_of("[:", end), value.size());
         if (end == value.size() || value[end] == ':' || value[end] == '[') return end;
     }
     const size_t end = std::min(value.find_first_of("[:,"), value.size());
@@ -25,13 +23,17 @@ size_t end_of_base(const std::string& value) {
     return path ? value.size() : end;
 }
 
+bool is_slice(const std::string& brackets) {
+    return brackets.find(':') != std::string::npos || brackets.find("...") != std::string::npos;
+}
+
 }  // namespace
 
-Word parse_word(const std::string& text) {
+Assignment parse_assignment(const std::string& text) {
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0)
         throw Failure(kUsage, fmt::format("'{}', expected name=value", text));
-    Word word{text.substr(0, equals), text.substr(equals + 1), {}};
+    Assignment word{text.substr(0, equals), text.substr(equals + 1), {}};
     const size_t colon = word.name.find(':');
     if (colon == std::string::npos) return word;
     word.dtype = dtype_of(word.name.substr(colon + 1));
@@ -53,10 +55,16 @@ Wish parse_wish(const std::string& value, const Sizes& sizes) {
     Wish wish;
     wish.base = value.substr(0, at);
     while (at < value.size() && value[at] != ',') {
-        if (value[at] == '[' && !wish.shape) {
+        if (value[at] == '[') {
             const size_t end = value.find(']', at);
             if (end == std::string::npos) throw Failure(kUsage, fmt::format("'{}': ']' is missing", value));
-            wish.shape = parse_list(value.substr(at, end + 1 - at), sizes);
+            const std::string brackets = value.substr(at, end + 1 - at);
+            if (is_slice(brackets) ? !wish.slice.empty() : wish.shape.has_value())
+                throw Failure(kUsage, fmt::format("'{}': '{}' is not expected there", value, brackets));
+            if (is_slice(brackets))
+                wish.slice = brackets.substr(1, brackets.size() - 2);
+            else
+                wish.shape = parse_list(brackets, sizes);
             at = end + 1;
         } else if (value[at] == ':' && !wish.dtype) {
             const size_t end = std::min(value.find_first_of("[,", at), value.size());
@@ -72,20 +80,16 @@ Wish parse_wish(const std::string& value, const Sizes& sizes) {
             throw Failure(kUsage, fmt::format("'{}': '{}', expected option=value", value, option));
         wish.options[option.substr(0, equals)] = option.substr(equals + 1);
     }
+    if (!wish.slice.empty() && !is_file(wish.base))
+        throw Failure(kUsage, fmt::format("'{}': [{}] is a part of a file, and this is none", value, wish.slice));
     return wish;
 }
 
-bool is_raw_file(const std::string& path) { return ends_with(path, ".bin"); }
+bool is_raw_file(const std::string& path) { return path.ends_with(".bin"); }
 
 bool is_file(const std::string& base) {
-    return !is_generator(base) && (ends_with(base, ".npy") || is_raw_file(base) || base.find('/') != std::string::npos);
-}
-
-std::string quoted(const std::string& word) {
-    if (word.find_first_of(" []()*?;&|<>$'\"\\") == std::string::npos) return word;
-    std::string text = "'";
-    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return text + "'";
+    return base == "-" || base.ends_with(".npy") || base.ends_with(".npz") || is_raw_file(base) ||
+           (!is_generator(base) && base.find('/') != std::string::npos);
 }
 
 }  // namespace gradus::cli
