@@ -37,8 +37,10 @@ Errors misplaced_errors(const Subject& subject);
 // `slack`: an error of that share of the magnitude is no evidence of anything.
 struct Explained {
     std::vector<Cause> causes;
-    Indices rest;  // what none of them explains
+    Indices rest;         // what none of them explains
+    bool certain = true;  // the first cause is none that sums of few bits have, too
     double share() const { return causes.empty() ? 0 : causes.front().share; }
+    bool accuses() const { return certain && share() > 0.5; }
 };
 Explained recognise(const Subject& subject, const Tolerance& tolerance, const Surface& surface, const Errors& errors,
                     double slack);

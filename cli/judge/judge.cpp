@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "cli/judge/errors.h"
@@ -137,7 +138,7 @@ class Judge {
         const Surface surface(s_);
         const Errors errors = errors_beyond(s_, m_.tolerance, j_.kept_share);
         const Explained explained = recognise(s_, m_.tolerance, surface, errors, 0);
-        if (explained.share() > 0.5) return accuse(errors, 0, "");
+        if (explained.accuses()) return accuse(errors, 0, "");
         if (share(j_.beyond_any, j_.count) > 0.1 && j_.relative_l2 > 0.7 && j_.correlation < 0.5)
             return decide(Verdict::wrong,
                           fmt::format("unlike what is expected: {:.0f} % of the elements are wrong, correlation {:.2f}",
@@ -199,11 +200,14 @@ class Judge {
         }
         const Surface surface(s_);
         const Explained explained = recognise(s_, m_.tolerance, surface, errors, slack);
-        if (explained.share() > 0.5 || mistake(errors, slack).share > 0.8) return accuse(errors, slack, "");
+        if (explained.accuses() || mistake(errors, slack).share > 0.8) return accuse(errors, slack, "");
         decide_imprecise(errors, slack);
     }
 
     void decide_imprecise(const Errors& errors, double slack) {
+        // to nearest, errors go both ways; truncated or lost below the last place, towards zero
+        if (m_.away >= 16 && share(m_.away, m_.away + m_.towards_zero) > 0.97)
+            return accuse(errors, slack, "no rounding does that: every result is too large in size");
         for (const char* name : candidates()) {
             const Values other = answers_->simulated(name);
             const Noise noise = noise_of(s_, m_.tolerance, other);
@@ -223,8 +227,8 @@ class Judge {
                             imprecision(m_), what, std::log2(noise.peak()), std::log2(m_.noise.peak())));
         }
         accuse(errors, slack,
-               fmt::format("no rounding does that: errors of 2^{:.1f} of the magnitude, {} leaves 2^{:.1f}",
-                           std::log2(m_.noise.peak()), noise_name_, std::log2(std::max(noise_.peak(), 0x1p-60))));
+               fmt::format("no rounding does that: errors of {:.2g} of the magnitude, where {} leaves {:.2g}",
+                           m_.noise.peak(), noise_name_, std::max(noise_.peak(), truncation_.peak())));
     }
 
     std::vector<const char*> candidates() const {
@@ -237,17 +241,17 @@ class Judge {
     Indices noisy_rows(const Values& arithmetic) const {
         const std::vector<Noise> got = noise_of_rows(s_, m_.tolerance, s_.got),
                                  other = noise_of_rows(s_, m_.tolerance, arithmetic);
-        const double usual = std::max(noise_of(s_, m_.tolerance, arithmetic).peak(), j_.kept_share / 4);
+        const double usual =
+            std::max({noise_of(s_, m_.tolerance, arithmetic).peak(), truncation_.peak(), m_.noise.peak() / 8});
+        std::vector<bool> noisy(got.size());
+        for (size_t row = 0; row < got.size(); ++row)
+            noisy[row] = got[row].count >= 8 && got[row].peak() > 8 * std::max(other[row].peak(), usual);
+        const auto rows = std::count(noisy.begin(), noisy.end(), true);
+        if (rows == 0 || 2 * rows > static_cast<int64_t>(got.size())) return {};
         const int64_t columns = s_.shape.empty() ? 1 : s_.shape.back();
-        Indices found;
-        int64_t rows = 0;
-        for (size_t row = 0; row < got.size(); ++row) {
-            if (got[row].count < 8 || got[row].peak() <= 8 * std::max({other[row].peak(), usual, m_.noise.peak() / 8}))
-                continue;
-            ++rows;
-            for (int64_t k = 0; k < columns; ++k) found.push_back(static_cast<int64_t>(row) * columns + k);
-        }
-        return 2 * rows <= static_cast<int64_t>(got.size()) ? found : Indices();
+        Indices found = errors_beyond(s_, m_.tolerance, j_.kept_share).at;
+        std::erase_if(found, [&](int64_t i) { return !noisy[static_cast<size_t>(i / columns)]; });
+        return found;
     }
 
     std::string truncation_sentence() const {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <set>
 
 #include "cli/judge/errors.h"
 
@@ -21,6 +22,7 @@ struct Hypothesis {
     std::function<std::optional<Expected>(int64_t index)> expected;
     int64_t least = 1;  // elements to agree before it is more than chance
     double enough = 0.5;
+    bool certain = true;  // sums of few bits do not look like that
 };
 
 class Recogniser {
@@ -40,6 +42,7 @@ class Recogniser {
             if (round > 0 && static_cast<double>(found.rest.size()) < 0.01 * all) break;
             Indices explained = best(found.rest);
             if (explained.empty()) break;
+            if (round == 0) found.certain = best_.certain;
             const Place where = place(surface_, explained, errors.step);
             found.causes.push_back({static_cast<double>(explained.size()) / all,
                                     where.words + " " + (where.singular ? best_.one : best_.many)});
@@ -57,7 +60,7 @@ class Recogniser {
         if (!e) return false;
         const double g = s_.got.at(index), off = std::abs(g - e->value);
         if (std::isnan(g)) return std::isnan(e->value);
-        if (off == 0) return true;
+        if (off == 0) return g != s_.want.at(index);
         return off <= 2 * tolerance_.within(std::max(slack_, tolerance_.kept_share), e->value, e->magnitude) &&
                off <= 0.25 * std::abs(g - s_.want.at(index));
     }
@@ -93,11 +96,14 @@ class Recogniser {
                        [want](int64_t i) -> std::optional<Expected> {
                            if (want(i) == 0) return {};
                            return Expected{0, 0};
-                       }});
-        all.push_back({"has the opposite sign", "have the opposite sign", [this](int64_t i) -> std::optional<Expected> {
+                       },
+                       1, 0.3});
+        all.push_back({"has the opposite sign", "have the opposite sign",
+                       [this](int64_t i) -> std::optional<Expected> {
                            const Expected e = of(i);
                            return Expected{-e.value, e.magnitude};
-                       }});
+                       },
+                       1, 0.3});
         add_constant(all, errors);
         add_factor(all, errors);
         add_unexpected(all);
@@ -170,16 +176,19 @@ class Recogniser {
                            const int64_t row = i / surface_.columns;
                            const auto [found, is_new] = factors->emplace(row, 1.0);
                            if (is_new) {
-                               Indices inside(static_cast<size_t>(surface_.columns));
-                               for (size_t k = 0; k < inside.size(); ++k)
-                                   inside[k] = row * surface_.columns + static_cast<int64_t>(k);
-                               found->second = middle_factor(inside, std::max<size_t>(1, inside.size() / 64));
+                               Indices inside;
+                               std::set<double> different;  // copies of one number have a factor, whatever they are
+                               for (int64_t k = 0; k < surface_.columns; ++k)
+                                   if (different.insert(s_.want.at(row * surface_.columns + k)).second)
+                                       inside.push_back(row * surface_.columns + k);
+                               if (inside.size() >= 6)
+                                   found->second = middle_factor(inside, std::max<size_t>(1, inside.size() / 64));
                            }
                            if (!is_factor(found->second)) return {};
                            const Expected e = of(i);
                            return Expected{found->second * e.value, std::abs(found->second) * e.magnitude};
                        },
-                       16, 0.8});
+                       16, 0.8, false});
     }
 
     void add_unexpected(std::vector<Hypothesis>& all) const {
@@ -188,7 +197,7 @@ class Recogniser {
                            if (s_.want.at(i) != 0 || lines_.magnitude_at(i) != 0) return {};
                            return Expected{s_.got.at(i), 0};
                        },
-                       1, 0.75});
+                       1, 0.3});
     }
 
     void add_bits(std::vector<Hypothesis>& all) const {
@@ -213,7 +222,7 @@ class Recogniser {
         all.push_back({"holds " + words, "hold " + words,
                        [this, source = std::move(source)](int64_t i) -> std::optional<Expected> {
                            const int64_t from = source(i);
-                           if (from < 0 || from >= s_.want.count() || from == i || s_.got.at(i) == 0) return {};
+                           if (from < 0 || from >= s_.want.count() || from == i) return {};
                            return of(from);
                        },
                        few_, 0.6});

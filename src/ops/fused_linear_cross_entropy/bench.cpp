@@ -10,7 +10,7 @@ namespace {
 // targets.
 constexpr const char* kStatsSweep[] = {"BT=1 V=1 H=1", "BT=7 V=33 H=17",
                                        "BT=16 V=128 H=64 target=index,high=300 vocabStartIndex=64 vocabEndIndex=192",
-                                       "BT=33 V=200 H=65 vocabParallelLogitsOutOptional=zeros", "BT=97 V=193 H=130"};
+                                       "BT=33 V=200 H=65 vocabParallelLogitsOutOptional=auto", "BT=97 V=193 H=130"};
 constexpr const char* kLossSweep[] = {"BT=1 V=1", "BT=9 V=33", "BT=16 V=1025",
                                       "BT=40 vocabParallelLogitsOptional=none softMaxOutOptional=none"};
 constexpr const char* kGradSweep[] = {
