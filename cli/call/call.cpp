@@ -238,7 +238,7 @@ Call Builder::complete() {
                !absent(argument);
     };
     const auto refers = [this](const Argument& argument) {
-        return is_reference(argument.example) && wishes_.count(argument.name) == 0;
+        return is_reference(argument.example) && (wishes_.count(argument.name) == 0 || is_auto(argument));
     };
     // Shapes first: an attribute such as "[T1]" needs the sizes, and a generator may need the attribute.
     for (const Argument& argument : op_.arguments)

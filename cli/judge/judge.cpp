@@ -91,6 +91,8 @@ class Judge {
         if (j_.differing == 0) return decide(Verdict::equal, "equal bit by bit");
         if (j_.misplaced()) return decide_misplaced();
         if (exact()) return accuse(errors_beyond(s_, m_.tolerance, 0), 0, "");
+        // truncation stays within what is promised of f32; it is a choice all the same, and its name helps
+        if (truncated(m_) && j_.beyond_rounded == 0) return decide(Verdict::rounded, truncation_sentence());
         if (j_.beyond_kept == 0 && keeps()) return decide(Verdict::kept, kept_sentence());
         if (!simulates()) return decide_alone();
         decide_by_simulation();
@@ -134,7 +136,6 @@ class Judge {
     // --- with nothing but the two tensors
 
     void decide_alone() {
-        if (truncated(m_)) return decide(Verdict::rounded, truncation_sentence());
         const Surface surface(s_);
         const Errors errors = errors_beyond(s_, m_.tolerance, j_.kept_share);
         const Explained explained = recognise(s_, m_.tolerance, surface, errors, 0);
@@ -262,7 +263,6 @@ class Judge {
     }
 
     std::string rounded_sentence() const {
-        if (truncated(m_)) return truncation_sentence();
         const std::string what = noise_name_ == "f32" ? "f32 sums in another order"
                                                       : fmt::format("factors rounded to {} on the way", noise_name_);
         return fmt::format(

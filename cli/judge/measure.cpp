@@ -109,7 +109,8 @@ class Measurer {
     }
 
     void differs(const Element& element) {
-        ++j_.differing;
+        // a wider reference, rounded once, is the same bits
+        j_.differing += !std::isfinite(element.got) || element.got != tolerance_.grid.rounded(element.want);
         j_.worst_ulps = std::max(j_.worst_ulps, element.ulps);
         if (std::isfinite(element.ulps)) ++j_.histogram[std::min(histogram_bin(element.ulps), j_.histogram.size() - 1)];
         keep_worst(j_.worst, element, options_.top);

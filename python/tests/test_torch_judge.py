@@ -28,7 +28,8 @@ def saved(tensor, path):
 class Problem:
     def __init__(self, directory, operator, *words):
         self.directory = directory
-        self.run("run", operator, *words, "seed=9", "--case", "case")
+        made = self.run("run", operator, *words, "seed=9", "--case", "case")
+        assert made.returncode == 0, made.stderr
         with open(directory / "case/case.json", encoding="utf-8") as file:
             self.case = json.load(file)
         self.attributes = self.case["attributes"]

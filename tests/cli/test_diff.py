@@ -93,7 +93,7 @@ class Mistakes(DiffCase):
                 # the reference before its last rounding shows truncation best; half of the rounded ones do, too
                 fine = golden * (1 + np.random.default_rng(1).uniform(-0.5, 0.5, golden.shape) * 2.0 ** -faults.DIGITS[dtype])
                 got = self.write("got.npy", fine, dtype, np.trunc)
-                found = self.diff(got, self.write("want.npy", fine, dtype), verdict="kept" if dtype == "f32" else "rounded")
+                found = self.diff(got, self.write("want.npy", fine, dtype), verdict="rounded")
                 self.assertRegex(found["reason"], "towards zero and of one ulp .*: truncated, not rounded to nearest")
                 self.assertLess(found["ulps"]["bias"], -0.1)
                 if dtype != "f32":
@@ -324,7 +324,7 @@ class Refusals(DiffCase):
 
     def test_page_that_cannot_be_written(self):
         self.gradus("diff", "f32.npy", "f32.npy", "--html", "none/page.html", exit=4)
-        self.assertIn("cannot be written", self.stderr)
+        self.assertIn("none/page.html", self.stderr)
 
 
 class Words(DiffCase):
