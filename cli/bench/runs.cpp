@@ -1,5 +1,5 @@
 // Which shapes are measured, and how.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -81,7 +81,12 @@ bench::Limit limit_of(const Call& call, double flops) {
 // Arithmetic takes longer in narrow vectors while memory does not.
 double target_scale(const Machine& m) { return m.isa.starts_with("avx512") || m.isa == "amx" ? 1 : 0.5; }
 
-std::string BenchRun::arguments() const { return quoted(words); }
+std::string BenchRun::arguments() const {
+    std::vector<std::string> plain;
+    for (const std::string& word : words)
+        plain.push_back(word.find_first_of(" '\"") == std::string::npos ? word : quoted(word));
+    return fmt::format("{}", fmt::join(plain, " "));
+}
 
 std::vector<BenchRun> own_runs(const Operator& op, const std::vector<std::string>& words, bool typed,
                                const std::vector<std::string>& dtypes, const Machine& m) {

@@ -6,6 +6,7 @@
 
 #include "cli/base/text.h"
 #include "cli/call/builder.h"
+#include "cli/call/generate.h"
 #include "cli/tensor/files.h"
 #include "cli/tensor/slice.h"
 
@@ -89,7 +90,7 @@ void Builder::read(const std::vector<std::string>& words) {
                                  !text->second.ends_with(".npz") && text->second != "-";
             Wish wish = to_file || text->second == "auto" ? Wish{} : parse_wish(text->second, known_.sizes);
             if (as_[argument.name]) wish.dtype = as_[argument.name];
-            if (argument.direction == Argument::output && !wish.base.empty())
+            if (argument.direction == Argument::output && !wish.base.empty() && !is_generator(wish.base))
                 throw Failure(kUsage, fmt::format("'{}' is no file that can be written, FILE.npy or FILE.bin, and no "
                                                   "shape, [4,8]",
                                                   wish.base));

@@ -38,11 +38,33 @@ Tensor read_tensor(const std::string& text) {
     return part(read_raw(wish.base, *as, *wish.shape));
 }
 
+// Two directories, or archives: every tensor that one has by that of the same name.
+std::vector<Finding> diff_members(const DiffOptions& request, const std::vector<Member>& got,
+                                  const std::vector<Member>& want) {
+    std::vector<Finding> findings;
+    std::string alone;
+    for (const Member& g : got) {
+        const auto w = std::ranges::find(want, g.name, &Member::name);
+        if (w == want.end())
+            alone += fmt::format("{}{} is in GOT only", alone.empty() ? "" : ", ", g.name);
+        else
+            findings.push_back(find_between(g.name, read_npy(g.path, nullptr, true), read_npy(w->path, nullptr, true),
+                                            {}, request.promise, judge_options(request)));
+    }
+    for (const Member& w : want)
+        if (std::ranges::find(got, w.name, &Member::name) == got.end())
+            alone += fmt::format("{}{} is in WANT only", alone.empty() ? "" : ", ", w.name);
+    if (!alone.empty()) throw Failure(kUsage, fmt::format("{} and {}: {}", request.words[0], request.words[1], alone));
+    return findings;
+}
+
 std::vector<Finding> diff_files(const DiffOptions& request) {
     if (!request.only.empty()) throw Failure(kUsage, "--only: an output of an operator, with --op or --case");
     if (request.words.size() != 2)
         throw Failure(kUsage, fmt::format("diff: {} files, expected GOT and WANT, or --op with GOT and the inputs",
                                           request.words.size()));
+    const std::vector<Member> gots = members_of(request.words[0]), wants = members_of(request.words[1]);
+    if (!gots.empty() && !wants.empty()) return diff_members(request, gots, wants);
     const Tensor got = read_tensor(request.words[0]), want = read_tensor(request.words[1]);
     std::optional<Tensor> magnitude;
     if (!request.magnitude.empty()) magnitude = read_tensor(request.magnitude);
@@ -137,7 +159,7 @@ void diff_command(const DiffOptions& request, Session& session) {
     std::vector<Finding> findings;
     if (request.op.empty() && request.directory.empty()) {
         findings = diff_files(request);
-        against = findings[0].name;
+        against = request.words[0] + " against " + request.words[1];
     } else {
         findings = diff_operator(request, against);
     }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cli/diff/cells.h"
 #include "cli/diff/diff.h"
 #include "cli/diff/drawing.h"
 #include "cli/output/page.h"
@@ -91,13 +92,22 @@ Rows worst(const Finding& f) {
     return rows;
 }
 
+Rows elsewhere(const Finding& f, const std::vector<Cell>& cells) {
+    Rows rows = {{"index", "got", "expected", "around: got", "around: expected"}};
+    for (const Cell& c : cells)
+        rows.push_back({index_text(f.subject.shape, c.index), value(c.got, f.subject.got.dtype()),
+                        value(c.want, f.subject.got.dtype()), around(f.subject.got, f.subject.shape, c.index),
+                        around(f.subject.want, f.subject.shape, c.index)});
+    return rows;
+}
+
 std::string subject(const Finding& f) {
     const aclDataType got = f.subject.got.dtype(), want = f.subject.want.dtype();
     std::string text = fmt::format("{}  {} {}", f.name, dtype_name(got), cli::text(f.subject.shape));
     return want == got ? text : text + fmt::format(" against {}", dtype_name(want));
 }
 
-void add_to_page(Page& page, const Finding& f) {
+void add_to_page(Page& page, const Finding& f, const std::string& id) {
     const Judgement& j = f.judgement;
     page.heading(subject(f));
     page.verdict(passes(j.verdict) ? Tone::good : Tone::bad, verdict_name(j.verdict), j.reason);
@@ -111,13 +121,21 @@ void add_to_page(Page& page, const Finding& f) {
              "the height is logarithmic. Green is within one ulp.");
     page.heading("Where they are");
     const HeatMap map = heat_map(f.subject);
+    const std::vector<Cell> cells = worst_cells(
+        map, f.subject.shape, [&f](int64_t i) { return f.subject.got.at(i); },
+        [&f](int64_t i) { return f.subject.want.at(i); });
     page.svg(
-        draw_heat_map(map, f.subject.shape, false), draw_heat_map(map, f.subject.shape, true),
+        cells_data(map, cells, f.subject.shape, id) + draw_heat_map(map, f.subject.shape, id, false),
+        draw_heat_map(map, f.subject.shape, id, true),
         fmt::format("The tensor as rows of its last dim; each cell is the worst of {} × {} elements, as a multiple "
-                    "of what is promised.",
+                    "of what is promised. The pointer shows the element.",
                     map.row_step, map.column_step));
     page.heading("Worst elements");
     page.table(worst(f));
+    const std::vector<Cell> places = different_places(map, cells, f.judgement.worst.size());
+    if (places.size() < 2) return;
+    page.heading("Worst elements of different places");
+    page.table(elsewhere(f, places));
 }
 
 }  // namespace
@@ -174,7 +192,7 @@ nlohmann::json findings_json(const std::vector<Finding>& findings, const std::st
 void write_findings(const std::string& path, const std::vector<Finding>& findings, const std::string& against,
                     const std::string& line) {
     Page page("gradus diff: " + against);
-    for (const Finding& f : findings) add_to_page(page, f);
+    for (size_t i = 0; i < findings.size(); ++i) add_to_page(page, findings[i], fmt::format("map-{}", i));
     if (!findings.empty() && !findings.front().origins.empty())
         page.text("Arguments: " + origins_text(findings.front()));
     page.write(path, line);
