@@ -146,7 +146,7 @@ class Terminal(Case):
         for words in (["list"], ["describe", "NsaSelectedAttentionGrad"], ["info"]):
             for columns in (80, 120):
                 lines = plain(self.screen(columns, *words))
-                rows = [line for line in lines if re.match(r"\S+  ", line)]  # of tables; sentences may be longer
+                rows = [line for line in lines if re.match(r"(?!try|doc|prod|round)\S+  ", line)]  # of tables
                 longest = max(rows, key=len)
                 self.assertLessEqual(len(longest), columns, longest)
         wide = plain(self.screen(400, "list"))
@@ -156,8 +156,8 @@ class Terminal(Case):
         self.assertEqual("".join("".join(narrow).split()).count("SwiGluGrad"), 1)
 
     def test_progress_moves(self):
-        text = self.screen(100, "bench", "SwiGlu", "SwiGluGrad", "--quick", "--shape", "1", "--dtype", "bf16")
-        pictures = re.findall(r"\r\x1b\[K([|/\\-]) measuring \[[#.]+\] (\d)/4 Swi", text)
+        text = self.screen(100, "bench", "SwiGlu", "--quick", "--dtype", "bf16")
+        pictures = re.findall(r"\r\x1b\[K([|/\\-]) measuring \[[#.]+\] (\d)/\d Swi", text)
         self.assertGreater(len(pictures), 2)
         self.assertGreater(len({turn for turn, _ in pictures}), 1)
         self.assertGreater(len({step for _, step in pictures}), 1)
