@@ -84,6 +84,30 @@ Status check_apart_from_workspace(const Executor& executor, size_t i, const Laun
     return invalid(executor.op->arguments[i].name, "overlaps the workspace");
 }
 
+// What it will do, for those who observe: told before anything is checked.
+std::unique_ptr<TaskInfo> describe_launch(const Executor& executor, const LaunchTask& task, const void* workspace) {
+    auto info = describe(TaskKind::launch);
+    if (!info) return info;
+    const Planned& planned = *executor.planned;
+    for (size_t i = 0; i < executor.slots.size(); ++i) {
+        if (!executor.slots[i].tensor || executor.slots[i].view().empty()) continue;
+        const Argument& argument = executor.op->arguments[i];
+        const bool writes = argument.direction == Direction::output;
+        info->accesses.push_back({argument.name, task.address[i], executor.slots[i].view(), !writes, writes});
+    }
+    info->workspace = planned.scratch.bytes();
+    if (info->workspace > 0 && workspace != nullptr) {
+        const TensorView bytes{.rank = 1, .size = {info->workspace}, .stride = {1}, .dtype = DType::u8};
+        info->accesses.push_back({"workspace", static_cast<const std::byte*>(workspace), bytes, false, true});
+    }
+    info->executor = executor.handle;
+    info->path = planned.path;
+    info->why = planned.why;
+    info->bytes = planned.bytes;
+    tell(info.get(), &Observer::on_attempt);
+    return info;
+}
+
 // At the addresses of now.
 std::unique_ptr<LaunchTask> task_of(Executor& executor) {
     const Lock lock = hold();  // the address setters may be at work on another thread
@@ -116,6 +140,7 @@ Status launch_on(Executor& executor, const Operator* op, void* workspace, uint64
     if (op != nullptr && op != executor.op)
         return invalid("executor", "prepared by aclnn", executor.op->name, "GetWorkspaceSize");
     std::unique_ptr<LaunchTask> task = task_of(executor);
+    task->info = describe_launch(executor, *task, workspace);
     GRADUS_TRY(check_workspace(executor, workspace, size, *task));
     const Result<std::shared_ptr<Stream>> stream = executor.limits ? find_stream_here(handle) : find_stream(handle);
     if (!stream.ok()) return {ACLNN_ERR_RUNTIME_ERROR, stream.status().message()};
@@ -129,13 +154,16 @@ Status launch_on(Executor& executor, const Operator* op, void* workspace, uint64
 
 Status run_here(Executor& executor) {
     const std::unique_ptr<LaunchTask> task = task_of(executor);
+    const std::unique_ptr<TaskInfo> info = describe_launch(executor, *task, nullptr);
     const auto bytes = static_cast<size_t>(executor.planned->scratch.bytes());
     const KeptMemory scratch(bytes);
     GRADUS_TRY(check_tensors(executor, *task, scratch.data()));
     if (!executor.planned->work) return {};
     task->workspace = Scratch::align(scratch.data());
     const BorrowedLoop borrowed;
+    tell(info.get(), &Observer::on_host_access);
     task->run();
+    tell(info.get(), &Observer::on_host_access_end);
     return {};
 }
 

@@ -169,6 +169,19 @@ class Preparation {
     std::span<const Value> values_;
 };
 
+namespace {
+
+void tell_prepared(Executor& executor, const void* handle, std::span<const Value> values) {
+    executor.handle = handle;
+    std::vector<const void*> tensors(values.size());
+    for (size_t i = 0; i < values.size(); ++i)
+        if (values[i].kind == GRADUS_TENSOR) tensors[i] = values[i].tensor;
+    const Lock lock = hold();
+    observe([&](Observer& o) { o.on_prepare(handle, tensors); });
+}
+
+}  // namespace
+
 Status make_ready(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
                   aclOpExecutor** executor) {
     // plans hold numbers that are computed here, which must not depend on the caller's rounding
@@ -181,6 +194,7 @@ Status make_ready(const Operator& op, std::span<const Value> values, uint64_t* w
     if (!made.ok()) return made.status();
     const auto bytes = static_cast<uint64_t>((*made)->planned->scratch.bytes());
     *executor = static_cast<aclOpExecutor*>(Executors::instance().add(*made));
+    if (observed()) tell_prepared(**made, *executor, values);
     *workspace_size = bytes;
     return {};
 }

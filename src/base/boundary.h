@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/log.h"
+#include "base/observer.h"
 #include "base/status.h"
 
 namespace gradus {
@@ -59,7 +60,10 @@ auto call(const BoundaryCodes& codes, const F& f) noexcept -> decltype(f()) {
 template <typename F>
 int guarded(const char* function, const BoundaryCodes& codes, const F& f) noexcept {
     const boundary::Trace trace(function);
-    const int code = report(function, boundary::call(codes, f));
+    const ObservedCall observed_call(function);
+    const Status status = boundary::call(codes, f);
+    const int code = report(function, status);
+    observed_call.end(status);
     trace.end(code);
     return code;
 }
@@ -68,8 +72,11 @@ int guarded(const char* function, const BoundaryCodes& codes, const F& f) noexce
 template <typename T, typename F>
 T guarded_value(const char* function, const BoundaryCodes& codes, T otherwise, const F& f) noexcept {
     const boundary::Trace trace(function);
+    const ObservedCall observed_call(function);
     const Result<T> result = boundary::call(codes, f);
-    trace.end(report(function, result.status()));
+    const int code = report(function, result.status());
+    observed_call.end(result.status());
+    trace.end(code);
     return result.ok() ? *result : otherwise;
 }
 
