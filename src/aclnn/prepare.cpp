@@ -208,8 +208,12 @@ Status run_now(const Operator& op, std::span<const Value> values) {
 }
 
 aclnnStatus prepare(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
-                    aclOpExecutor** executor) noexcept {
-    return guarded(op.function, kAclnn, [&] { return make_ready(op, values, workspace_size, executor); });
+                    aclOpExecutor** executor, const void* site) noexcept {
+    const auto phase_one = [&] {
+        observe([](Observer& o) { o.on_phase_one(); });
+        return make_ready(op, values, workspace_size, executor);
+    };
+    return guarded(op.function, kAclnn, phase_one, site);
 }
 
 }  // namespace gradus
