@@ -16,6 +16,7 @@ void add_run(CLI::App& app, Session& session);
 void add_check(CLI::App& app, Session& session);
 void add_diff(CLI::App& app, Session& session);
 void add_bench(CLI::App& app, Session& session);
+void add_trace(CLI::App& app, Session& session);
 void add_info(CLI::App& app, Session& session);
 
 }  // namespace gradus::cli

@@ -120,6 +120,8 @@ void Page::svg(const std::string& drawing, const std::string& caption) {
     body_ += fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n", drawing, escaped(caption));
 }
 
+void Page::part(const std::string& html) { body_ += html; }
+
 void Page::text(const std::string& paragraph) { body_ += fmt::format("<p>{}</p>\n", escaped(paragraph)); }
 
 void Page::write(const std::string& path) const {

@@ -15,6 +15,7 @@ class Page {
     // A drawing carries its own <title> and role for those who cannot see it; the caption is for all.
     void svg(const std::string& drawing, const std::string& caption);
     void text(const std::string& paragraph);
+    void part(const std::string& html);         // of the caller's own making, as it is
     void write(const std::string& path) const;  // Failure(kEnvironment) if it cannot
 
   private:

@@ -23,7 +23,7 @@ only 'src/runtime/*' 'base|runtime|acl|aclnn|gradus'
 only 'src/trace/*' 'base|runtime|trace|acl|gradus'
 only 'src/aclnn/*' 'base|runtime|aclnn|acl|gradus'
 only 'testing/*' 'testing|acl|aclnn|gradus|aclnnop'
-only 'tests/*' 'testing|acl|aclnn|gradus|aclnnop|tests|base'  # base: what nothing public shows
+only 'tests/*' 'testing|acl|aclnn|gradus|aclnnop|tests|base|trace'  # base, trace: what nothing public shows
 only 'examples/*' 'acl|aclnn|gradus|aclnnop'
 only 'cli/*' 'cli|acl|aclnn|gradus'
 only 'python/*' 'acl|aclnn|gradus|aclnnop'

@@ -1,0 +1,12 @@
+// The timeline as one HTML file.
+#pragma once
+
+#include "cli/trace/timeline.h"
+
+namespace gradus::cli {
+
+void write_trace_page(const std::string& path, const Timeline& timeline);
+
+std::string time_text(double ns);  // "1.23 ms"
+
+}  // namespace gradus::cli
