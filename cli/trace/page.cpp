@@ -212,6 +212,7 @@ constexpr char kStage[] =
     "<button id=\"wider\" type=\"button\" title=\"zoom out\">−</button>"
     "<button id=\"left\" type=\"button\" title=\"to the left\">◀</button>"
     "<button id=\"right\" type=\"button\" title=\"to the right\">▶</button>"
+    "<button id=\"work\" type=\"button\" title=\"where streams work\">streams</button>"
     "<button id=\"fit\" type=\"button\">all</button>"
     "<button id=\"arrows\" type=\"button\" aria-pressed=\"true\">arrows</button>"
     "<span class=\"hint\">drag, Ctrl+wheel, double click, pinch; W A S D; a click keeps an event</span></div>\n"

@@ -54,7 +54,7 @@ function argsOf(event) {
 // ---- layout
 
 function layOut() {
-  gutter = width > 640 ? 150 : 0;
+  gutter = width > 640 ? 165 : 0;
   const strip = gutter === 0 ? LABEL : 0;  // on a narrow screen names are above their rows
   laid = [];
   let y = AXIS, group = null;
@@ -338,6 +338,18 @@ function pan(pixels) {
   const by = pixels / (width - gutter) * (view.end - view.begin);
   show(view.begin + by, view.end + by);
 }
+// Where streams are at work; before and behind it programs often do nothing but fill memory.
+function showWork() {
+  let begin = Infinity, end = -Infinity;
+  for (const row of data.rows)
+    if (row.kind === "stream")
+      for (const level of row.levels) {
+        const last = level[level.length - 1];
+        begin = Math.min(begin, level[0].t);
+        end = Math.max(end, last.t + last.d);
+      }
+  if (end > begin) show(begin - (end - begin) * .04, end + (end - begin) * .04); else fit();
+}
 function fit() { show(-.01 * data.length, 1.01 * data.length); }
 
 // ---- what is under the pointer
@@ -433,7 +445,7 @@ canvas.addEventListener("keydown", e => {
   act();
 });
 for (const [id, act] of [["closer", () => zoom(.5)], ["wider", () => zoom(2)], ["left", () => pan(-120)], ["right", () => pan(120)],
-                         ["fit", fit]])
+                         ["fit", fit], ["work", showWork]])
   document.getElementById(id).addEventListener("click", act);
 document.getElementById("arrows").addEventListener("click", e => {
   showArrows = !showArrows;
@@ -453,6 +465,6 @@ for (const link of document.querySelectorAll("[data-finding]"))
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", resize);
 new ResizeObserver(() => { if (canvas.parentElement.clientWidth !== width) resize(); }).observe(canvas.parentElement);
-fit();
+showWork();
 resize();
 })();

@@ -182,6 +182,7 @@ void Reader::place_findings() {
         const json& args = event.at("args");
         TraceFinding finding{
             event.at("name"), args.value("level", "error"), args.value("text", ""), args.value("site", ""), {}};
+        if (const std::string other = args.value("other site", ""); !other.empty()) finding.site += " and " + other;
         for (const json& task : args.value("tasks", json::array())) {
             const auto it = tasks_.find({process, task.get<uint64_t>()});
             if (it != tasks_.end()) finding.places.emplace_back(index_.at(it->second.row), it->second.at - first_);

@@ -184,6 +184,7 @@ void tell_prepared(Executor& executor, const void* handle, std::span<const Value
 
 Status make_ready(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
                   aclOpExecutor** executor) {
+    observe([](Observer& o) { o.on_phase_one(); });
     // plans hold numbers that are computed here, which must not depend on the caller's rounding
     const DefaultFloatEnvironment environment;
     const Preparation preparation(op, values);
@@ -209,10 +210,7 @@ Status run_now(const Operator& op, std::span<const Value> values) {
 
 aclnnStatus prepare(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
                     aclOpExecutor** executor, const void* site) noexcept {
-    const auto phase_one = [&] {
-        observe([](Observer& o) { o.on_phase_one(); });
-        return make_ready(op, values, workspace_size, executor);
-    };
+    const auto phase_one = [&] { return make_ready(op, values, workspace_size, executor); };
     return guarded(op.function, kAclnn, phase_one, site);
 }
 

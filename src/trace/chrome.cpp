@@ -307,9 +307,8 @@ void Chrome::write_clash(const Task& task, const Task& other) {
     const Clash& clash = task.clash;
     event.open("text") << "\"" << task.name << " on stream " << task.stream << (clash.writes ? " writes " : " reads ")
                        << clash.argument << " while " << other.name << " on stream " << other.stream
-                       << (clash.other_writes ? " writes " : " reads ") << clash.other
-                       << ", and they share bytes: no event orders the two\"";
-    event.text("site", scene_.sites.text(task.site)).end();
+                       << (clash.other_writes ? " writes " : " reads ") << clash.other << ", and they share bytes\"";
+    event.text("site", scene_.sites.text(task.site)).text("other site", scene_.sites.text(other.site)).end();
 }
 
 void Chrome::findings() {
