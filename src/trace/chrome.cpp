@@ -297,18 +297,35 @@ void Chrome::arrow_to_sync(const CallRecord& call, const Task* last) {
           rows_.host(), call.thread, std::max(call.begin, call.end - 1));
 }
 
-// Two tasks that ran at the same time on the same memory: no event can be between them.
+// Two tasks that ran at the same time on the same memory: no event can be between them. The one that was asked for
+// first comes first, so that a loop says the same every time.
 void Chrome::write_clash(const Task& task, const Task& other) {
+    const Clash& clash = task.clash;
+    struct Side {
+        const Task& task;
+        const char* argument;
+        bool writes;
+    };
+    const Side own{task, clash.argument, clash.writes}, met{other, clash.other, clash.other_writes};
+    const bool in_order = task.ticket < other.ticket;
+    const Side &first = in_order ? own : met, &second = in_order ? met : own;
     Event event(out_, 'i', rows_.hardware(task.device), task.stream, task.begin);
     event.raw(",\"s\":\"t\"");
     event.name("no event between", "finding").text("level", "error");
-    event.open("tasks") << "[" << std::min(task.ticket, other.ticket) << "," << std::max(task.ticket, other.ticket)
-                        << "]";
-    const Clash& clash = task.clash;
-    event.open("text") << "\"" << task.name << " on stream " << task.stream << (clash.writes ? " writes " : " reads ")
-                       << clash.argument << " while " << other.name << " on stream " << other.stream
-                       << (clash.other_writes ? " writes " : " reads ") << clash.other << ", and they share bytes\"";
-    event.text("site", scene_.sites.text(task.site)).text("other site", scene_.sites.text(other.site)).end();
+    event.open("tasks") << "[" << first.task.ticket << "," << second.task.ticket << "]";
+    Output& text = event.open("text");
+    const auto say = [&text](const Side& side) {
+        text << side.task.name << " on stream " << side.task.stream << (side.writes ? " writes " : " reads ")
+             << side.argument;
+    };
+    text << "\"";
+    say(first);
+    text << " while ";
+    say(second);
+    text << ", and they share bytes\"";
+    event.text("site", scene_.sites.text(first.task.site))
+        .text("other site", scene_.sites.text(second.task.site))
+        .end();
 }
 
 void Chrome::findings() {
