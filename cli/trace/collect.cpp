@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/failure.h"
+#include "cli/base/failure.h"
 
 namespace gradus::cli {
 namespace {

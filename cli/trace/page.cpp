@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/page.h"
+#include "cli/output/page.h"
 #include "trace_page_parts.h"
 
 namespace gradus::cli {
@@ -263,7 +263,7 @@ std::string time_text(double ns) {
     return fmt::format("{:.0f} ns", ns);
 }
 
-void write_trace_page(const std::string& path, const Timeline& timeline) {
+void write_trace_page(const std::string& path, const Timeline& timeline, const std::string& line) {
     Data data(timeline);
     Page page(timeline.program);
     page.part(fmt::format("<style>{}</style>\n", page_css));
@@ -274,7 +274,7 @@ void write_trace_page(const std::string& path, const Timeline& timeline) {
     add_tables(page, timeline);
     page.part(fmt::format("<script type=\"application/json\" id=\"trace-data\">{}</script>\n<script>{}</script>\n",
                           in_script(data.make()), page_js));
-    page.write(path);
+    page.write(path, line);
 }
 
 }  // namespace gradus::cli

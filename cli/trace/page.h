@@ -5,7 +5,8 @@
 
 namespace gradus::cli {
 
-void write_trace_page(const std::string& path, const Timeline& timeline);
+// line: the command that made it.
+void write_trace_page(const std::string& path, const Timeline& timeline, const std::string& line);
 
 std::string time_text(double ns);  // "1.23 ms"
 

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <tuple>
 
-#include "cli/failure.h"
+#include "cli/base/failure.h"
 
 namespace gradus::cli {
 namespace {
