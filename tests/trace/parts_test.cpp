@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "trace/chrome.h"
 #include "trace/output.h"
 #include "trace/paths.h"
 #include "trace/ring.h"
@@ -147,6 +148,38 @@ TEST(Output, Numbers) {
                   out.decimal(1e30);
               }),
               "7 -12 18446744073709551615 1234.567 0.005 -1.005 2.001 1000000000000000.000");
+}
+
+// What the sanitizer says is a mark on the later of its tasks, or on the row of the thread that heard it.
+TEST(Chrome, Findings) {
+    static Store& store = *new Store;
+    ASSERT_TRUE(store.open());
+    TaskRecord task{};
+    task.name = "aclnnSwiGlu";
+    task.kind = TaskKind::launch;
+    task.state = TaskState::done;
+    for (uint64_t ticket = 1; ticket <= 2; ++ticket) {
+        task.stream = static_cast<uint32_t>(10 * ticket);
+        task.asked = task.begin = static_cast<int64_t>(ticket) * 1000;
+        task.end = task.begin + 500;
+        store.tasks.put(ticket, task);
+    }
+    store.findings.add({.at = 9000, .id = "race", .tasks = {1, 2}, .thread = 5, .error = true, .text = "\"y\""});
+    store.findings.add({.at = 9000, .id = "leak", .tasks = {0, 0}, .thread = 5, .error = false, .text = "a stream"});
+    const std::string text = written([](Output& out) {
+        Sites sites;
+        const Snapshot snapshot(store);
+        write_chrome(out, {store, snapshot, sites, 7, 0});
+    });
+    const auto has = [&](const char* line) { return text.find(line) != std::string::npos; };
+    EXPECT_TRUE(
+        has("{\"ph\":\"i\",\"pid\":3586,\"tid\":20,\"ts\":2.000,\"s\":\"t\",\"name\":\"race\",\"cat\":\"finding\","
+            "\"args\":{\"level\":\"error\",\"tasks\":[1,2],\"text\":\"\\\"y\\\"\"}}"))
+        << text;
+    EXPECT_TRUE(
+        has("{\"ph\":\"i\",\"pid\":3584,\"tid\":5,\"ts\":9.000,\"s\":\"t\",\"name\":\"leak\",\"cat\":\"finding\","
+            "\"args\":{\"level\":\"warning\",\"tasks\":[0,0],\"text\":\"a stream\"}}"))
+        << text;
 }
 
 TEST(Output, OnlyJson) {
