@@ -25,9 +25,8 @@ int report(Exit exit, const std::string& what, const Session& session) {
 
 // A full disk is seen when the last bytes are written, not before.
 int finished(int exit, const Session& session) {
-    std::cout.flush();
     errno = 0;
-    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return exit;
+    if (std::cout.flush() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit;
     return report(kEnvironment, fmt::format("stdout: {}", std::strerror(errno != 0 ? errno : EIO)), session);
 }
 

@@ -22,7 +22,7 @@ only 'src/gemm/*' 'base|simd|gemm|testing|cli/bench'  # testing, cli: its test a
 only 'src/runtime/*' 'base|runtime|acl|aclnn|gradus'
 only 'src/trace/*' 'base|runtime|trace|acl|gradus'
 only 'src/aclnn/*' 'base|runtime|aclnn|acl|gradus'
-only 'testing/*' 'testing|acl|aclnn|gradus|aclnnop'
+only 'testing/*' 'testing|acl|aclnn|gradus|aclnnop|cli/judge'  # one judge for all
 only 'tests/*' 'testing|acl|aclnn|gradus|aclnnop|tests|base|trace'  # base, trace: what nothing public shows
 only 'examples/*' 'acl|aclnn|gradus|aclnnop'
 only 'cli/*' 'cli|acl|aclnn|gradus'

@@ -24,7 +24,7 @@ struct DescribeOptions {
 };
 struct RunOptions {
     std::string op, precision, limits, isa;
-    std::string directory, inputs;  // where outputs and inputs go
+    std::string directory, inputs, case_directory;  // where outputs, inputs and the case go
     std::vector<std::string> words;
     std::optional<int64_t> seed;
     int threads = 0, repeat = 1;  // threads 0: as the library has it
@@ -37,7 +37,7 @@ struct CheckOptions {
 };
 struct DiffOptions {
     std::vector<std::string> words, files;  // files: where the report goes, in the form that their ending says
-    std::string op, only, promise;
+    std::string op, only, promise, magnitude, directory;  // directory: of a case
     std::optional<double> rtol, atol;
     std::optional<int64_t> seed;
     int top = 10;
