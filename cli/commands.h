@@ -17,5 +17,6 @@ void add_check(CLI::App& app, Session& session);
 void add_diff(CLI::App& app, Session& session);
 void add_bench(CLI::App& app, Session& session);
 void add_info(CLI::App& app, Session& session);
+void add_sanitize(CLI::App& app, Session& session);
 
 }  // namespace gradus::cli

@@ -43,7 +43,8 @@ void check_words(const CLI::App& app, int argc, char** argv) {
         for (int i = 2; i < argc; ++i) {
             const std::string word = argv[i];
             const std::string name = word.substr(0, word.find('='));
-            if (name.rfind("--", 0) != 0 || name == "--") continue;
+            if (name == "--") return;  // behind it are the words of another program
+            if (name.rfind("--", 0) != 0) continue;
             if (std::find(known.begin(), known.end(), name) == known.end())
                 throw Failure(kUsage, fmt::format("{}: unknown option {}{}", first, name, suggestion(name, known)));
         }
@@ -86,12 +87,14 @@ int run_main(int argc, char** argv) {
     add_diff(app, session);
     add_bench(app, session);
     add_info(app, session);
+    add_sanitize(app, session);
     app.footer(kFooter);  // now: a command inherits what is there when it is added
     for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
         command->add_flag("--json", session.json, "the result as JSON on stdout");
 
     // Before anything is parsed: an error of the parser is wanted as JSON, too.
-    for (int i = 1; i < argc; ++i) session.json = session.json || std::string_view(argv[i]) == "--json";
+    for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i)
+        session.json = session.json || std::string_view(argv[i]) == "--json";
     try {
         const int code = parse(app, argc, argv);
         if (argc == 1) {
