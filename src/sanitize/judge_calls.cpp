@@ -89,14 +89,8 @@ void Sanitizer::judge_return(const char* function, const Status& status) {
         const bool explained = findings_.reported != here.findings;  // the code follows from what was told
         if (options_.api_errors && options_.memcheck && !explained && !is_answer(status.code()))
             report(classify(function, status));
-        // the second phase after a first one that failed: nobody can have looked
-        if (const auto first = failures_.find({thread(), std::string(name) + "GetWorkspaceSize"});
-            first != failures_.end()) {
-            tell_ignored(first->second, std::string(function) + " was called all the same");
-            failures_.erase(first);
-        } else if (status.code() != ACL_ERROR_REPEAT_INITIALIZE && status.code() != ACL_ERROR_REPEAT_FINALIZE) {
+        if (status.code() != ACL_ERROR_REPEAT_INITIALIZE && status.code() != ACL_ERROR_REPEAT_FINALIZE)
             failures_[key] = {function, std::string(status.message().view()), site()};
-        }
     }
     some_failed_ = !failures_.empty();
 }

@@ -120,6 +120,7 @@ void Order::end(const TaskInfo& info) {
     settle();
 }
 
+// All that is behind it is dropped as well, one by one: nothing moves up.
 void Order::dropped(const TaskInfo& info) {
     StreamState& stream = streams_[info.stream];
     if (stream.held_by == info.ticket) stream.held_by = 0;
@@ -130,7 +131,6 @@ void Order::dropped(const TaskInfo& info) {
             return watch_(kept, false), true;
         });
     if (stream.newest.ticket == info.ticket) stream.newest_number = 0;
-    settle();
 }
 
 void Order::stream_done(uint64_t stream) { learn(streams_[stream].clock); }

@@ -138,6 +138,7 @@ CORRECT(neighbours_in_one_page) {
 }
 
 CORRECT(workspace_shared_on_one_stream) {
+    lift_limits();
     Buffer x(2 * kX), y(kY), workspace(1 << 20, false);
     Stream s;
     for (int i = 0; i < 3; ++i) glu(tensor(x, kWidth, 0, 0, 2), tensor(y, kHalf), s, workspace);
@@ -238,6 +239,16 @@ CORRECT(overlapping_copies_initialise) {
     MUST(aclrtMemcpy(x.at(kX / 2 - 64), kX / 2 + 64, host.data(), kX / 2 + 64, ACL_MEMCPY_HOST_TO_DEVICE));
     glu(x, y, s);
     sync(s);
+}
+
+CORRECT(interleaved_outputs_and_broadcast_inputs) {
+    lift_limits();
+    Buffer x(kX), all(2 * kX), one(1 << 20), two(1 << 20);
+    Stream s1, s2;
+    const int64_t size[] = {kRows, kWidth}, stride[] = {0, 1}, storage[] = {kWidth};
+    for (int side = 0; side < 2; ++side)
+        glu(aclCreateTensor(size, 2, ACL_FLOAT, stride, 0, ACL_FORMAT_ND, storage, 1, x),
+            tensor(all, kHalf, kWidth, side, 2), side == 0 ? s1 : s2, side == 0 ? one : two);
 }
 
 CORRECT(copies_carry_what_is_written) {

@@ -13,13 +13,19 @@ PLANTED, CORRECT = os.environ["PLANTED"], os.environ["CORRECT"]
 SETTINGS = {"address_used_again": "on,quarantine=0"}
 
 
+def read(path):
+    if not os.path.exists(path):
+        return ""
+    with open(path) as file:
+        return file.read()
+
+
 def run(program, *words, settings="on", expect_code=(0,)):
     with tempfile.TemporaryDirectory() as folder:
         log, lines = os.path.join(folder, "log"), os.path.join(folder, "json")
         environment = dict(os.environ, GRADUS_SANITIZE=f"{settings},log={log},json={lines}")
         done = subprocess.run([program, *words], env=environment, capture_output=True, text=True, timeout=60)
-        text = open(log).read() if os.path.exists(log) else ""
-        found = [json.loads(line) for line in open(lines)] if os.path.exists(lines) else []
+        text, found = read(log), [json.loads(line) for line in read(lines).splitlines()]
         assert done.returncode in expect_code, (words, done.returncode, done.stderr, text)
         return [f for f in found if "summary" not in f], text
 
@@ -27,7 +33,7 @@ def run(program, *words, settings="on", expect_code=(0,)):
 def parse(source, macro):
     """name → what its comment expects, and the lines marked a and b."""
     programs, expected, current = {}, "", None
-    for number, line in enumerate(open(os.path.join(HERE, source)), 1):
+    for number, line in enumerate(read(os.path.join(HERE, source)).splitlines(), 1):
         if line.startswith("// expect "):
             expected = line[len("// expect "):].split()
         begin = re.match(rf"{macro}\((\w+)\) {{", line)

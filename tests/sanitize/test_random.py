@@ -34,8 +34,9 @@ def run(seed, settings):
                 hangs += 1
             else:
                 truth[int(number)] = {tuple(map(int, pair.split("-"))) for pair in pairs}
-        for line in open(lines):
-            finding = json.loads(line)
+        with open(lines) as file:
+            findings = [json.loads(line) for line in file]
+        for finding in findings:
             if finding.get("id") != "race":
                 continue
             (program, later), (other, earlier) = map(spelled, finding["parts"][:2])
