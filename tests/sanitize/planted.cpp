@@ -145,20 +145,20 @@ PLANTED(views_that_overlap) {
 // expect race argument=workspace
 PLANTED(one_workspace_on_two_streams) {
     lift_limits();
-    Buffer x(2 * kX), y(kY), z(kY), one(1 << 20), two(1 << 20);
+    Buffer x(2 * kX), mask(kX), y(kX), z(kX), one(1 << 20), two(1 << 20);
     Stream s1, s2;
-    glu(tensor(x, kWidth, 0, 0, 2), tensor(y, kHalf), s1, one);                     // b
-    glu(tensor(x, kWidth, 0, 0, 2), tensor(z, kHalf), s2, mended ? two.p : one.p);  // a
+    softmax(x, mask, y, s1, one);                     // b
+    softmax(x, mask, z, s2, mended ? two.p : one.p);  // a
 }
 
 // expect free-in-use argument=workspace
 PLANTED(workspace_freed_at_once) {
     lift_limits();
-    Buffer x(2 * kX), y(kY);
+    Buffer x(2 * kX), mask(kX), y(kX);
     Stream s;
     void* workspace = nullptr;
     MUST(aclrtMalloc(&workspace, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
-    glu(tensor(x, kWidth, 0, 0, 2), tensor(y, kHalf), s, workspace);  // b
+    softmax(x, mask, y, s, workspace);  // b
     if (mended) sync(s);
     MUST(aclrtFree(workspace));  // a
 }
@@ -432,15 +432,13 @@ PLANTED(failed_phase_one_launched) {
 // expect workspace-size error-ignored uninitialised-copy argument=workspaceSize
 PLANTED(workspace_too_small) {
     lift_limits();
-    Buffer x(2 * kX), y(kY, false), workspace(1 << 20);
+    Buffer x(2 * kX), mask(kX), y(kX, false), workspace(1 << 20);
     Stream s;
-    aclTensor *tx = tensor(x, kWidth, 0, 0, 2), *ty = tensor(y, kHalf);
-    const Prepared made = prepare(tx, ty);
-    aclnnSwiGlu(workspace, mended ? made.size : made.size - 1, made.executor, s);  // a
+    const Prepared made = prepare_softmax(x, mask, y);
+    aclnnScaledMaskedSoftmax(workspace, mended ? made.size : made.size - 1, made.executor, s);  // a
     sync(s);
     read(y);
-    aclDestroyTensor(tx);
-    aclDestroyTensor(ty);
+    for (const aclTensor* one : made.tensors) aclDestroyTensor(one);
 }
 
 // expect context error-ignored

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "acl/acl.h"
+#include "aclnnop/aclnn_scaled_masked_softmax.h"
 #include "aclnnop/aclnn_swi_glu.h"
 #include "aclnnop/aclnn_swi_glu_grad.h"
 #include "gradus/gradus.h"
@@ -102,6 +103,7 @@ inline aclTensor* tensor(void* address, int64_t columns, int64_t row = 0, int64_
 struct Prepared {
     uint64_t size = 0;
     aclOpExecutor* executor = nullptr;
+    std::vector<aclTensor*> tensors = {};
 };
 
 inline Prepared prepare(const aclTensor* x, const aclTensor* y) {
@@ -118,6 +120,25 @@ inline void glu(const aclTensor* x, const aclTensor* y, aclrtStream stream, void
     aclDestroyTensor(y);
 }
 inline void glu(void* x, void* y, aclrtStream stream) { glu(tensor(x, kWidth), tensor(y, kHalf), stream); }
+
+// The operator that needs a workspace: x and y [1, 1, 8, 32] with every second element left out, a mask of bools.
+inline Prepared prepare_softmax(void* x, void* mask, void* y) {
+    const int64_t size[] = {1, 1, kRows, kWidth}, dense[] = {kX / 4, kX / 4, kWidth, 1};
+    const int64_t gaps[] = {2 * kX / 4, 2 * kX / 4, 2 * kWidth, 2}, all[] = {2 * kX / 4};
+    const auto make = [&](void* address, aclDataType type, const int64_t* stride) {
+        return aclCreateTensor(size, 4, type, stride, 0, ACL_FORMAT_ND, all, 1, address);
+    };
+    aclTensor *tx = make(x, ACL_FLOAT, gaps), *tm = make(mask, ACL_BOOL, dense), *ty = make(y, ACL_FLOAT, dense);
+    Prepared made;
+    MUST(aclnnScaledMaskedSoftmaxGetWorkspaceSize(tx, tm, 1.0, false, ty, &made.size, &made.executor));
+    made.tensors = {tx, tm, ty};
+    return made;
+}
+inline void softmax(void* x, void* mask, void* y, aclrtStream stream, void* workspace) {
+    const Prepared made = prepare_softmax(x, mask, y);
+    MUST(aclnnScaledMaskedSoftmax(workspace, made.size, made.executor, stream));
+    for (const aclTensor* tensor : made.tensors) aclDestroyTensor(tensor);
+}
 
 inline void sync(aclrtStream stream) { MUST(aclrtSynchronizeStream(stream)); }
 inline void record(aclrtEvent event, aclrtStream stream) { MUST(aclrtRecordEvent(event, stream)); }
