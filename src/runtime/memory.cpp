@@ -1,5 +1,6 @@
 #include "runtime/memory.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
@@ -7,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <deque>
@@ -201,20 +203,22 @@ void Allocation::unshare() const noexcept {
 namespace {
 
 // The child of a fork takes its own copy of what is shared; the parent waits, or it would see what the parent writes.
-constinit std::array<int, 2> copied = {-1, -1};
+// Of the thread that forks.
+constinit thread_local std::array<int, 2> copied = {-1, -1};
 
 void before_fork() {
-    if (pipe(copied.data()) != 0) copied = {-1, -1};
+    if (pipe2(copied.data(), O_CLOEXEC) != 0) copied = {-1, -1};
 }
 void after_fork_in_parent() {
     close(copied[1]);
-    char end;
-    while (read(copied[0], &end, 1) > 0) {
+    char done;
+    while (read(copied[0], &done, 1) < 0 && errno == EINTR) {  // or the child is gone
     }
     close(copied[0]);
 }
 void unshare_in_child() {
     for (const auto& [address, allocation] : live) allocation->unshare();
+    [[maybe_unused]] const ssize_t written = write(copied[1], "", 1);
     close(copied[0]);
     close(copied[1]);
 }

@@ -1,6 +1,9 @@
 // Programs without a mistake, of the kinds that a careless sanitizer would accuse.
 //   correct NAME
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -302,6 +305,24 @@ CORRECT(quick_exit) {
     MUST(aclrtFree(x.p));
     MUST(aclrtFree(y.p));
     std::quick_exit(0);
+}
+
+// Silent but for the note that --leak-check full gives.
+CORRECT(freed_after_finalising_unused) { const Buffer x(kX, false); }
+
+static sigjmp_buf back;
+CORRECT(own_handler) {
+    // installed after the library's, for a page of the program's own
+    struct sigaction own {};
+    own.sa_handler = [](int) { siglongjmp(back, 1); };
+    sigaction(SIGSEGV, &own, nullptr);
+    Buffer x(kX);
+    void* const page = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (sigsetjmp(back, 1) == 0) {
+        *static_cast<volatile char*>(page) = 1;
+        std::abort();
+    }
+    munmap(page, 4096);
 }
 
 int main(int count, char** words) {

@@ -642,6 +642,22 @@ PLANTED(event_reset_between) {
     glu(y, z, s2);  // a
 }
 
+// expect race
+PLANTED(bits_depend_on_the_order) {
+    Buffer x(kX), y(kY);
+    Stream s1, s2;
+    const std::vector<float> ones(kX / 4, 1);
+    MUST(aclrtMemcpy(x, kX, ones.data(), kX, ACL_MEMCPY_HOST_TO_DEVICE));
+    glu(x, y, s1);
+    if (mended) sync(s1);
+    MUST(aclrtMemsetAsync(x, kX, 0, kX, s2));
+    sync(s2);
+    if (mended) glu(x, y, s2);
+    sync(s1);
+    sync(s2);
+    read(y);
+}
+
 int main(int count, char** words) {
     const auto program = programs().find(count > 1 ? words[1] : "");
     if (program == programs().end()) return 98;
