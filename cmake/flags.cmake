@@ -4,7 +4,7 @@ add_library(gradus_flags INTERFACE)
 target_compile_options(gradus_flags INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Werror -ffp-contract=off
   $<$<COMPILE_LANGUAGE:CXX>:-Wno-ignored-attributes>)
-if(GRADUS_SANITIZE)
-  add_compile_options(-fsanitize=${GRADUS_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  add_link_options(-fsanitize=${GRADUS_SANITIZE})
+if(GRADUS_COMPILER_SANITIZE)
+  add_compile_options(-fsanitize=${GRADUS_COMPILER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${GRADUS_COMPILER_SANITIZE})
 endif()

@@ -21,7 +21,7 @@ run() {
 }
 
 # A library that was built with a sanitizer wants its users to be so, too.
-sanitize=$(sed -n 's/^GRADUS_SANITIZE:STRING=//p' "$build/CMakeCache.txt")
+sanitize=$(sed -n 's/^GRADUS_COMPILER_SANITIZE:STRING=//p' "$build/CMakeCache.txt")
 flags=(-Wall -Wextra -Werror ${sanitize:+"-fsanitize=$sanitize"})
 c=(gcc -std=c11 "${flags[@]}")
 cxx=(g++ -std=c++11 "${flags[@]}")

@@ -205,6 +205,36 @@ void add_info(CLI::App& app, Session& session) {
     command->footer(kInfoExamples);
 }
 
+void add_sanitize(CLI::App& app, Session& session) {
+    const Command<SanitizeOptions> command(app, session, "sanitize",
+                                           "run a program and find races, memory used wrongly, leaks, ignored errors",
+                                           &sanitize_command);
+    SanitizeOptions& o = command.options();
+    command->add_option("PROGRAM", o.program, "the program and its arguments, behind --");
+    command->add_option("--tool", o.tools, "what to look for; all unless given; may be repeated")
+        ->allow_extra_args(false)
+        ->check(CLI::IsMember({"memcheck", "racecheck", "initcheck", "leakcheck", "all"}));
+    command->add_option("--leak-check", o.leak_check, "full: each of what is left, not a line a kind")
+        ->check(CLI::IsMember({"summary", "full"}));
+    command->add_option("--report-api-errors", o.api_errors, "no: a call that fails is no finding")
+        ->check(CLI::IsMember({"yes", "no"}));
+    command->add_option("--schedules", o.schedules, "run it N times in orders that it allows; compare what it reads")
+        ->type_name("N")
+        ->check(CLI::Range(2, 100000));
+    command.files("-o,--output,--save,--page",
+                  "write what was found there: .html with drawings, else JSON, a line each; may be repeated");
+    command->add_option("--log-file", o.log_file, "the report there instead of stderr")->type_name("FILE");
+    command->add_option("--suppressions", o.suppressions, "lines of an id and a part of a call site")
+        ->type_name("FILE");
+    command->add_option("--error-exitcode", o.error_exitcode, "the exit code if an error was found")
+        ->type_name("N")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 255));
+    command->add_option("--explain", o.explain, "what an id means and how it is repaired; all: every id")
+        ->type_name("ID");
+    command->footer(kSanitizeExamples);
+}
+
 std::vector<std::string> command_names(const CLI::App& app) {
     std::vector<std::string> names;
     for (const CLI::App* command : app.get_subcommands(kEvery)) names.push_back(command->get_name());
@@ -241,7 +271,7 @@ int run_command_line(int argc, char** argv, Session& session) {
     app.require_subcommand(0, 1);
     app.set_version_flag("--version", [] { return std::string("gradus ") + gradusVersion(); });
     app.get_formatter()->column_width(34);
-    for (const auto add : {add_list, add_describe, add_run, add_check, add_diff, add_bench, add_trace, add_info})
+    for (const auto add : {add_list, add_describe, add_run, add_check, add_diff, add_bench, add_sanitize, add_trace, add_info})
         add(app, session);
     app.footer(kFooter);  // now: a command inherits what is there when it is added
     for (CLI::App* command : app.get_subcommands(kEvery))

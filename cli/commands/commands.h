@@ -50,6 +50,11 @@ struct BenchOptions {
     int threads = 0, shape = 0;
     bool quick = false, list = false, strict = false;
 };
+struct SanitizeOptions {
+    std::vector<std::string> tools, program, files;
+    std::string leak_check = "summary", api_errors = "yes", log_file, suppressions, explain;
+    int schedules = 0, error_exitcode = 1;
+};
 
 struct TraceOptions {
     std::vector<std::string> files, program;
@@ -65,10 +70,11 @@ void diff_command(const DiffOptions& options, Session& session);
 void bench_command(const BenchOptions& options, Session& session);
 void trace_command(const TraceOptions& options, Session& session);
 void info_command(Session& session);
+void sanitize_command(const SanitizeOptions& options, Session& session);
 
 // What --help ends with.
 extern const char kListExamples[], kDescribeExamples[], kCheckExamples[], kDiffExamples[], kBenchExamples[],
-    kTraceExamples[], kInfoExamples[];
+    kSanitizeExamples[], kTraceExamples[], kInfoExamples[];
 std::string run_examples();  // with the generators
 
 }  // namespace gradus::cli

@@ -22,6 +22,8 @@ class LaunchTask final : public Task {
     std::shared_ptr<const Planned> planned;
     std::vector<std::byte*> address;
     std::byte* workspace = nullptr;
+    size_t poison = 0;                  // bytes of it that are made unreadable after the run, where memory.h says so
+    std::vector<std::ptrdiff_t> shift;  // of each address, where memory is mapped twice
     std::vector<std::shared_ptr<const Allocation>> owned;
     std::shared_ptr<const Text> summary;  // for the log, where it is on
 };

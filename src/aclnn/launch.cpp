@@ -34,6 +34,9 @@ Status check_workspace(const Executor& executor, void* workspace, uint64_t size,
         return invalid("workspace", needed, " bytes leave its device allocation of ", allocation->footprint(),
                        " bytes");
     task.workspace = Scratch::align(static_cast<std::byte*>(workspace));
+    if (memory_policy().poison)
+        task.poison = static_cast<size_t>(static_cast<std::byte*>(workspace) + needed - task.workspace);
+    if (allocation) task.workspace += allocation->shift();
     if (allocation) task.owned.push_back(std::move(allocation));
     return {};
 }
@@ -51,6 +54,10 @@ Status check_address(const Executor& executor, size_t i, LaunchTask& task) {
     if (!allocation->contains(address + extent.begin, static_cast<size_t>(extent.end - extent.begin)))
         return invalid(name, "elements up to byte ", extent.end, " leave their device allocation of ",
                        allocation->footprint(), " bytes");
+    if (allocation->shift() != 0) {
+        task.shift.resize(task.address.size());
+        task.shift[i] = allocation->shift();
+    }
     task.owned.push_back(std::move(allocation));
     return {};
 }
@@ -94,7 +101,7 @@ std::unique_ptr<TaskInfo> describe_launch(const Executor& executor, const Launch
         if (!executor.slots[i].tensor || executor.slots[i].view().empty()) continue;
         const Argument& argument = executor.op->arguments[i];
         const bool writes = argument.direction == Direction::output;
-        info->accesses.push_back({argument.name, task.address[i], executor.slots[i].view(), !writes, writes});
+        info->accesses.push_back({argument.name, task.address[i], executor.slots[i].view(), !writes, writes, i});
     }
     info->workspace = planned.scratch.bytes();
     if (info->workspace > 0 && workspace != nullptr) {
@@ -135,6 +142,7 @@ Status check_tensors(const Executor& executor, LaunchTask& task, const void* wor
     for (size_t i = 0; i < executor.slots.size(); ++i)
         if (executor.slots[i].tensor && executor.op->arguments[i].direction == Direction::output)
             GRADUS_TRY(check_overlap(executor, i, task));
+    for (size_t i = 0; i < task.shift.size(); ++i) task.address[i] += task.shift[i];
     return {};
 }
 
@@ -172,10 +180,12 @@ Status run_here(Executor& executor) {
 int LaunchTask::run() noexcept {
     if (!summary) {
         planned->work->run(address.data(), workspace);
+        if (poison > 0) std::memset(workspace, 0xFF, poison);
         return 0;
     }
     const auto start = std::chrono::steady_clock::now();
     planned->work->run(address.data(), workspace);
+    if (poison > 0) std::memset(workspace, 0xFF, poison);
     const auto took = std::chrono::steady_clock::now() - start;
     log_line(concat(*summary, " ", std::chrono::duration_cast<std::chrono::microseconds>(took).count(), " µs"));
     return 0;

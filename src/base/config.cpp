@@ -281,6 +281,11 @@ bool config_sync_copies() {
     return settings(lock).sync_copies;
 }
 
+const char* environment(const char* variable) {
+    const char* const text = getenv(variable);
+    return text != nullptr ? text : "";
+}
+
 int config_devices() {
     const Lock lock = hold();
     return settings(lock).devices;

@@ -62,8 +62,9 @@ LogLevel config_log_level() noexcept;
 const char* config_trace_file() noexcept;
 double config_trace_limit() noexcept;
 
-bool config_sync_copies();  // GRADUS_SYNC_COPIES, default on
-int config_devices();       // GRADUS_DEVICES, narrowed by ASCEND_RT_VISIBLE_DEVICES
+bool config_sync_copies();                      // GRADUS_SYNC_COPIES, default on
+const char* environment(const char* variable);  // for what is decided at load; "" where it is not set
+int config_devices();                           // GRADUS_DEVICES, narrowed by ASCEND_RT_VISIBLE_DEVICES
 
 Status set_option(const char* name, const char* value);
 Status set_thread_option(const char* name, const char* value);  // value nullptr: as the process has it

@@ -26,6 +26,7 @@ struct Access {
     const std::byte* address;
     TensorView view;
     bool reads, writes;
+    size_t index = 0;  // of an operator's argument
 };
 
 // A piece of work, on a stream or of the host itself.
@@ -83,6 +84,7 @@ class Observer {
     // The rest with the lock.
     virtual void on_create(HandleKind /*kind*/, const void* /*handle*/) {}
     virtual void on_destroy(HandleKind /*kind*/, const void* /*handle*/) {}
+    virtual void on_unknown(HandleKind /*kind*/, const void* /*handle*/) {}  // looked up in vain
     virtual void on_stream(const StreamInfo& /*stream*/) {}
     virtual void on_stream_end(uint64_t /*stream*/) {}
 

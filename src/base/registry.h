@@ -50,14 +50,15 @@ class Registry {
     std::shared_ptr<T> find(const void* handle) const {
         const Lock lock = hold();
         const auto it = objects_.find(to_key(handle));
-        return it == objects_.end() ? nullptr : it->second;
+        if (it == objects_.end()) return tell_unknown(handle), nullptr;
+        return it->second;
     }
 
     // Removes it: whoever still holds the object keeps it alive.
     std::shared_ptr<T> take(const void* handle) {
         const Lock lock = hold();
         const auto it = objects_.find(to_key(handle));
-        if (it == objects_.end()) return nullptr;
+        if (it == objects_.end()) return tell_unknown(handle), nullptr;
         return take(it);
     }
 
@@ -98,6 +99,9 @@ class Registry {
         return (bits & ~((1ULL << 48) - 1)) == kTag && bits % (1 << kAlign) == 0 ? (bits ^ kTag) >> kAlign : 0;
     }
 
+    static void tell_unknown(const void* handle) {
+        observe([handle](Observer& o) { o.on_unknown(kKind, handle); });
+    }
     std::shared_ptr<T> take(typename Objects::iterator it) {
         std::shared_ptr<T> object = std::move(it->second);
         observe([it](Observer& o) { o.on_destroy(kKind, to_handle(it->first)); });

@@ -159,7 +159,7 @@ Status run_on_stream(Work work, std::unique_ptr<TaskInfo> info, aclrtStream hand
 template <typename Work>
 Status run_now(const Work& work, const TaskInfo* info, int device) {
     tell(info, &Observer::on_host_access);
-    if (config_sync_copies()) {
+    if (config_sync_copies() && !held_back()) {
         wait_for_device(device);
         for (const Owner& owner : {work.to_owner, work.from_owner})
             if (on_device(owner) && owner->device() != device) wait_for_device(owner->device());
@@ -204,6 +204,8 @@ Status copy_rows(void* to, const void* from, const CopyShape& shape, aclrtMemcpy
                 "dst and src: both host memory, which the device does not copy on a stream (a limit of the device: "
                 "GRADUS_LIMITS=off lifts it)"};
     if (info) info->path = direction(work);
+    if (work.to_owner) work.to += work.to_owner->shift();
+    if (work.from_owner) work.from += work.from_owner->shift();
     return run(std::move(work), std::move(info), where, *device);
 }
 
@@ -242,6 +244,7 @@ Status fill(void* to, size_t to_most, int32_t value, size_t count, Where where) 
     }
     tell(info.get(), &Observer::on_attempt);
     GRADUS_TRY(check_range("devPtr", to, count, true, work.to_owner));
+    if (work.to_owner) work.to += work.to_owner->shift();
     return run(std::move(work), std::move(info), where, *device);
 }
 

@@ -146,7 +146,9 @@ Status synchronize_event(aclrtEvent handle, int32_t timeout_ms) {
     if (!record) return (*event)->kind == EventKind::extended ? Status() : never_recorded(ACL_ERROR_RT_PARAM_INVALID);
     if (!record->reached && timeout_ms < 0 && record->stream != nullptr)
         observe([&](Observer& o) { o.on_wait(record->stream->id()); });
-    if (wait_until(lock, timeout_ms, [&] { return record->reached; })) return tell_done(*record), Status();
+    if (wait_until(
+            lock, timeout_ms, [&] { return record->reached; }, record->stream))
+        return tell_done(*record), Status();
     return {ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, concat("event: not reached within ", timeout_ms, " ms")};
 }
 
@@ -156,6 +158,7 @@ Result<bool> event_reached(aclrtEvent handle) {
     Lock lock = hold();
     while (run_without_thread(lock)) {
     }
+    if (held_back() && (*event)->newest && !(*event)->newest->reached) Stream::run_for(lock, *(*event)->newest->stream);
     const bool reached = (*event)->newest && (*event)->newest->reached;
     if (reached) tell_done(*(*event)->newest);
     return reached;

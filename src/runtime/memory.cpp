@@ -1,10 +1,17 @@
 #include "runtime/memory.h"
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 
@@ -23,6 +30,33 @@ using ByAddress = std::map<const std::byte*, std::shared_ptr<const Allocation>, 
 ByAddress& live = *new ByAddress;  // at load, so that no fork meets it half made; never destroyed
 constinit uint64_t last_id = 0;
 constinit size_t mapped = 0;  // footprints of all allocations, those freed but still in use included
+
+constinit MemoryPolicy policy;
+using Freed = std::deque<std::shared_ptr<const Allocation>>;
+Freed& quarantine = *new Freed;  // the oldest first
+constinit size_t quarantined = 0;
+
+// Puts a freed allocation aside; what has been there longest comes out.
+Freed set_aside(std::shared_ptr<const Allocation> freed) {
+    Freed out;
+    freed->close_pages();
+    quarantined += freed->footprint();
+    quarantine.push_back(std::move(freed));
+    while (quarantined > policy.quarantine) {
+        quarantined -= quarantine.front()->footprint();
+        out.push_back(std::move(quarantine.front()));
+        quarantine.pop_front();
+    }
+    return out;
+}
+
+bool give_back_quarantine() {
+    Freed all;  // goes after the lock is released
+    const Lock lock = hold();
+    all.swap(quarantine);
+    quarantined = 0;
+    return !all.empty();
+}
 
 constexpr size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -98,7 +132,8 @@ bool list(const std::shared_ptr<Allocation>& allocation) {
 
 Result<void*> allocate(MemoryKind kind, size_t size, size_t footprint, size_t page, int device) {
     const auto allocation = std::make_shared<Allocation>(kind, size, footprint, page, device);
-    if (!allocation->book() || !allocation->map() || !list(allocation)) return exhausted(size);
+    if (!allocation->book() && !(give_back_quarantine() && allocation->book())) return exhausted(size);
+    if (!allocation->map() || !list(allocation)) return exhausted(size);
     return static_cast<void*>(allocation->address());
 }
 
@@ -126,11 +161,92 @@ bool Allocation::book() noexcept {
 
 bool Allocation::map() noexcept {
     address_ = static_cast<std::byte*>(map_pages(footprint_, page_));
-    return address_ != nullptr;
+    if (address_ == nullptr || (policy.two_mappings && !map_twice())) return false;
+    if (policy.poison && kind_ == MemoryKind::device) std::memset(address_ + shift_, 0xFF, footprint_);
+    return true;
+}
+
+namespace {
+
+// The same memory at both places; the program's is closed where it is the device's.
+bool map_file(int file, std::byte* program, std::byte* library, size_t bytes, MemoryKind kind) {
+    const int open = PROT_READ | PROT_WRITE;
+    return mmap(program, bytes, kind == MemoryKind::device ? PROT_NONE : open, MAP_SHARED | MAP_FIXED, file, 0) !=
+               MAP_FAILED &&
+           mmap(library, bytes, open, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
+}
+
+}  // namespace
+
+bool Allocation::map_twice() noexcept {
+    const int file = memfd_create("gradus", MFD_CLOEXEC);
+    auto* const library = static_cast<std::byte*>(map_pages(footprint_, page_));
+    if (library != nullptr) shift_ = library - address_;
+    const bool done = file >= 0 && library != nullptr && ftruncate(file, static_cast<off_t>(footprint_)) == 0 &&
+                      map_file(file, address_, library, footprint_, kind_);
+    if (file >= 0) close(file);
+    return done;
+}
+
+void Allocation::close_pages() const noexcept { mprotect(address_, footprint_, PROT_NONE); }
+
+void Allocation::unshare() const noexcept {
+    const int file = shift_ != 0 ? memfd_create("gradus", MFD_CLOEXEC) : -1;
+    if (file < 0) return;
+    std::byte* const library = address_ + shift_;
+    size_t at = 0;
+    for (ssize_t n = 1; at < footprint_ && n > 0; at += n > 0 ? static_cast<size_t>(n) : 0)
+        n = write(file, library + at, footprint_ - at);
+    if (at == footprint_) map_file(file, address_, library, footprint_, kind_);
+    close(file);
+}
+
+namespace {
+
+// The child of a fork takes its own copy of what is shared; the parent waits, or it would see what the parent writes.
+// Of the thread that forks.
+constinit thread_local std::array<int, 2> copied = {-1, -1};
+
+void before_fork() {
+    if (pipe2(copied.data(), O_CLOEXEC) != 0) copied = {-1, -1};
+}
+void after_fork_in_parent() {
+    close(copied[1]);
+    char done;
+    while (read(copied[0], &done, 1) < 0 && errno == EINTR) {  // or the child is gone
+    }
+    close(copied[0]);
+}
+void unshare_in_child() {
+    for (const auto& [address, allocation] : live) allocation->unshare();
+    [[maybe_unused]] const ssize_t written = write(copied[1], "", 1);
+    close(copied[0]);
+    close(copied[1]);
+}
+
+}  // namespace
+
+void set_memory_policy(const MemoryPolicy& wanted) noexcept {
+    policy = wanted;
+    if (policy.two_mappings) pthread_atfork(before_fork, after_fork_in_parent, unshare_in_child);
+}
+const MemoryPolicy& memory_policy() noexcept { return policy; }
+
+const std::byte* library_address(const std::byte* address) {
+    const auto it = find_at_or_before(address);
+    if (it == live.end() || address >= it->first + it->second->footprint()) return address;
+    return address + it->second->shift();
+}
+
+bool is_quarantined(const void* address) {
+    for (const auto& freed : quarantine)
+        if (address >= freed->address() && address < freed->address() + freed->footprint()) return true;
+    return false;
 }
 
 Allocation::~Allocation() {
     if (kind_ != MemoryKind::registered && address_ != nullptr) munmap(address_, footprint_);
+    if (shift_ != 0) munmap(address_ + shift_, footprint_);
     if (!booked_) return;
     const Lock lock = hold();
     mapped -= footprint_;
@@ -159,6 +275,7 @@ Status register_host(void* address, size_t size) {
 
 Status release(void* address, MemoryKind kind) {
     std::shared_ptr<const Allocation> last;  // unmaps after the lock is released
+    Freed out;
     const Lock lock = hold();
     const auto it = live.find(static_cast<const std::byte*>(address));
     tell_free(address, kind, it != live.end() && it->second->kind() == kind ? it->second.get() : nullptr);
@@ -171,6 +288,7 @@ Status release(void* address, MemoryKind kind) {
     live.erase(it);
     if (kind == MemoryKind::device)
         observe([&a = *last](Observer& o) { o.on_memory(a.device(), -static_cast<int64_t>(a.footprint())); });
+    if (policy.quarantine > 0 && kind != MemoryKind::registered) out = set_aside(std::move(last));
     return {};
 }
 

@@ -25,6 +25,8 @@ class Allocation {
     bool book() noexcept;  // false: more than the machine has
     bool map() noexcept;
     void adopt(void* address) noexcept { address_ = static_cast<std::byte*>(address); }
+    void close_pages() const noexcept;  // to everybody: it is freed, and kept so that its address is not used again
+    void unshare() const noexcept;      // in the child of a fork: two mappings are shared memory
 
     uint64_t id() const { return id_; }  // from 1, never used twice; 0 before it is listed
     void set_id(uint64_t id) { id_ = id; }
@@ -33,6 +35,8 @@ class Allocation {
     size_t size() const { return size_; }
     size_t footprint() const { return footprint_; }
     size_t page() const { return page_; }
+    // From the program's address to the one the library works at; 0 unless there are two mappings.
+    std::ptrdiff_t shift() const { return shift_; }
     int device() const { return device_; }
     bool contains(const void* begin, size_t bytes) const {
         const auto offset = static_cast<size_t>(static_cast<const std::byte*>(begin) - address_);
@@ -40,13 +44,28 @@ class Allocation {
     }
 
   private:
+    bool map_twice() noexcept;
+
     const MemoryKind kind_;
     std::byte* address_ = nullptr;
     const size_t size_, footprint_, page_;  // asked for, and there
     const int device_;
     uint64_t id_ = 0;
+    std::ptrdiff_t shift_ = 0;
     bool booked_ = false;
 };
+
+// What a sanitizer asks for.
+struct MemoryPolicy {
+    bool poison = false;        // fresh memory, and workspaces after each run, hold 0xFF: NaN, or −1
+    bool two_mappings = false;  // the program's of device memory is closed, the library works in its own
+    size_t quarantine = 0;      // so many freed bytes are kept, closed, and not given out again
+};
+void set_memory_policy(const MemoryPolicy& policy) noexcept;  // at load
+const MemoryPolicy& memory_policy() noexcept;
+// With the lock: where the library sees this byte; whether it is freed memory that is kept.
+const std::byte* library_address(const std::byte* address);
+bool is_quarantined(const void* address);
 
 // `padded`: aclrtMalloc's 32 bytes behind the size. 2 MiB pages above 1 MiB or when `huge_only`, else 4 KiB pages.
 Result<void*> allocate_device(size_t size, bool padded, bool huge_only, int device);

@@ -84,12 +84,13 @@ Status Stream::submit(std::unique_ptr<Task> task, std::unique_ptr<Task> second) 
         TaskQueue::discard(std::move(second));
         return closed ? Status(ACL_ERROR_RT_INVALID_HANDLE, "stream: is being destroyed") : Status();
     }
-    const bool at_once = task->small && task->ready() && queue_.idle();
+    const bool at_once = task->small && task->ready() && queue_.idle() && !held_back();
     Task *const first = task.get(), *const behind = second.get();
     queue_.push(std::move(task), std::move(second));
     if (first->info) tell_task(*first);
     if (behind != nullptr && behind->info) tell_task(*behind);
     if (at_once) run_front(lock);
+    if (schedule() != Schedule::usual) run_by_schedule(lock);
     if (queue_.front() == nullptr) return {};
     if (!has_thread_) has_thread_ = start_own_thread();
     wake_thread();
@@ -120,9 +121,41 @@ bool Stream::start_own_thread() noexcept {
 void Stream::serve() {
     Lock lock = hold();
     for (;;) {
-        work_.wait(lock, [&] { return queue_.runnable() || (closed_ && queue_.idle()); });
+        const uint64_t newest = queue_.newest();
+        const auto due = [&] {
+            if (queue_.idle()) released_ = false;
+            return (queue_.runnable() && (!held_back() || released_)) || (closed_ && queue_.idle());
+        };
+        if (!held_back())
+            work_.wait(lock, due);
+        else if (!work_.wait_for(lock, std::chrono::milliseconds(100), due)) {
+            released_ = queue_.newest() == newest;  // left alone
+            continue;
+        }
         if (!queue_.runnable()) return;
         run_front(lock);
+    }
+}
+
+// Now: all of it here, but for the program's functions, which expect the stream's thread. Random: some, of any stream.
+void Stream::run_by_schedule(Lock& lock) {
+    if (schedule() == Schedule::now) {
+        while (queue_.runnable() && !queue_.front()->calls_user) run_front(lock);
+        const uint64_t newest = queue_.newest();
+        if (queue_.front() == nullptr || running_here()) return;
+        if (!has_thread_) has_thread_ = start_own_thread();
+        wake_thread();
+        wait_until(lock, -1, [&] { return queue_.finished(newest) || stalled(); });
+        return;
+    }
+    for (uint64_t tasks = schedule() == Schedule::random ? choose(3) : 0; tasks > 0; --tasks) {
+        uint64_t ready = 0;
+        for (const Stream* s = all.first; s != nullptr; s = s->next_) ready += s->queue_.runnable() ? 1 : 0;
+        if (ready == 0) return;
+        uint64_t picked = choose(ready);
+        const Stream* s = all.first;
+        while (!s->queue_.runnable() || picked-- > 0) s = s->next_;
+        run_for(lock, *s);
     }
 }
 
@@ -165,11 +198,13 @@ bool Stream::wait(Lock& lock, int32_t timeout_ms) {
     if (timeout_ms < 0) observe([this](Observer& o) { o.on_wait(id_); });
     // What the stream's thread has not begun is done here, without waking two threads; not if it may take longer than
     // the caller wants to wait, and not the program's functions, which expect the stream's thread.
-    if (timeout_ms < 0) {
+    if (timeout_ms < 0 && !held_back()) {
         while (!queue_.finished(newest) && queue_.runnable() && !queue_.front()->calls_user) run_front(lock);
         wake_thread();
     }
-    if (!wait_until(lock, timeout_ms, [&] { return queue_.finished(newest); })) return false;
+    if (!wait_until(
+            lock, timeout_ms, [&] { return queue_.finished(newest); }, this))
+        return false;
     observe([&](Observer& o) { o.on_stream_done(id_, newest); });
     return true;
 }
@@ -190,6 +225,7 @@ bool Stream::idle() const {
     Lock lock = hold();
     while (run_without_thread(lock)) {
     }
+    if (held_back()) run_for(lock, *this);
     if (!queue_.idle()) return false;
     observe([this](Observer& o) { o.on_stream_done(id_, queue_.newest()); });
     return true;
@@ -217,7 +253,7 @@ void Stream::close(bool force) {
     const auto over = [&] { return queue_.idle() || (force && queue_.running() && queue_.running()->calls_user); };
     if (!running_here()) {
         if (!force) observe([this](Observer& o) { o.on_wait(id_); });
-        wait_until(lock, -1, over);
+        wait_until(lock, -1, over, this);
         if (!force) observe([this](Observer& o) { o.on_stream_done(id_, queue_.newest()); });
     }
     wake_thread();

@@ -10,6 +10,7 @@
 #include "base/registry.h"
 #include "base/status.h"
 #include "runtime/queue.h"
+#include "runtime/schedule.h"
 
 namespace gradus {
 
@@ -38,6 +39,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
     bool running_here() const;                      // the calling thread is inside a task of this stream
     static bool running_here(const void* context);  // or of any stream of this context
 
+    // With the lock, which is given up: runs one task that the stream needs to get on, where work is held back until
+    // somebody waits. False: nothing could be run here.
+    static bool run_for(Lock& lock, const Stream& stream);
+
     void close(bool force);  // waits for the queue, or drops it; afterwards submit() refuses
 
   private:
@@ -54,6 +59,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     void tell_task(Task& task) const;
     bool stalled() const;
 
+    void run_by_schedule(Lock& lock);
     bool start_own_thread() noexcept;
     void serve();
 
@@ -63,6 +69,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     TaskQueue queue_;
     bool has_thread_ = false, closed_ = false;
+    bool released_ = false;                         // where work is held back: the stream's thread may run it
     std::condition_variable work_;                  // for the stream's own thread: the front is ready, or it is closed
     Stream *previous_ = nullptr, *next_ = nullptr;  // all streams of the process, those without a handle included
 };
@@ -86,13 +93,14 @@ std::condition_variable& announced() noexcept;
 bool run_without_thread(Lock& lock);
 
 // Blocks until `ready` holds, which is looked at with the lock, after every announcement; timeout_ms −1: for ever.
-// False: expired.
+// False: expired. `needed`: the stream whose work it is about, which may be held back.
 template <typename Ready>
-bool wait_until(Lock& lock, int32_t timeout_ms, const Ready& ready) {
+bool wait_until(Lock& lock, int32_t timeout_ms, const Ready& ready, const Stream* needed = nullptr) {
     if (ready()) return true;  // without a look at the clock
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms < 0 ? 0 : timeout_ms);
     do {
         if (run_without_thread(lock)) continue;
+        if (held_back() && needed != nullptr && Stream::run_for(lock, *needed)) continue;
         if (timeout_ms < 0)
             announced().wait(lock);
         else if (announced().wait_until(lock, end) == std::cv_status::timeout)

@@ -1,0 +1,210 @@
+// gradus sanitize: runs a program under the sanitizer, once or under many schedules, and tells what was found.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/base/failure.h"
+#include "cli/base/json.h"
+#include "cli/base/write_file.h"
+#include "cli/commands/commands.h"
+#include "cli/output/page.h"
+#include "cli/sanitize/sanitize.h"
+
+namespace gradus::cli {
+namespace {
+
+using nlohmann::json;
+
+// A folder that goes with the command.
+class Scratch {
+  public:
+    Scratch() {
+        std::string name = (std::filesystem::temp_directory_path() / "gradus-XXXXXX").string();
+        if (mkdtemp(name.data()) == nullptr) throw Failure(kEnvironment, "no place for temporary files");
+        folder_ = name;
+    }
+    ~Scratch() {
+        std::error_code ignored;
+        std::filesystem::remove_all(folder_, ignored);
+    }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    std::string file(const std::string& name) const { return (folder_ / name).string(); }
+
+  private:
+    std::filesystem::path folder_;
+};
+
+// 128 + n: ended by signal n, as in a shell.
+int run_program(const std::vector<std::string>& words, const std::map<std::string, std::string>& environment,
+                bool quiet_stdout) {
+    std::vector<char*> argv;
+    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));  // NOLINT: exec's signature
+    argv.push_back(nullptr);
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    if (child < 0) throw Failure(kEnvironment, "cannot start a process");
+    if (child == 0) {
+        for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+        if (quiet_stdout) dup2(STDERR_FILENO, STDOUT_FILENO);  // stdout is for the JSON
+        execvp(argv[0], argv.data());
+        fmt::print(stderr, "gradus: {}: {}\n", words[0], std::strerror(errno));
+        _exit(127);
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::vector<json> read_lines(const std::string& path) {
+    std::vector<json> lines;
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);)
+        if (json value = json::parse(line, nullptr, false); !value.is_discarded()) lines.push_back(std::move(value));
+    return lines;
+}
+
+std::string settings(const SanitizeOptions& options, const std::string& lines) {
+    std::string text = options.tools.empty() ? "all" : fmt::format("{}", fmt::join(options.tools, ","));
+    text += fmt::format(",json={},leak-check={},api-errors={}", lines, options.leak_check, options.api_errors);
+    if (!options.log_file.empty()) text += ",log=" + options.log_file;
+    if (!options.suppressions.empty()) text += ",suppressions=" + options.suppressions;
+    return text;
+}
+
+struct Outcome {
+    std::vector<json> found;
+    bool summarised = false;
+    int code = 0;
+
+    size_t count(const char* level) const {
+        size_t n = 0;
+        for (const json& finding : found) n += finding["level"] == level ? 1 : 0;
+        return n;
+    }
+};
+
+Outcome run_once(const SanitizeOptions& options, const Session& session, const Scratch& scratch,
+                 const std::string& schedule, const std::string& copies) {
+    const std::string lines = scratch.file("findings");
+    std::filesystem::remove(lines);
+    std::map<std::string, std::string> environment = {{"GRADUS_SANITIZE", settings(options, lines)}};
+    if (!schedule.empty()) {
+        environment["GRADUS_SCHEDULE"] = schedule;
+        environment["GRADUS_SANITIZE"] += ",copies=" + copies;
+    }
+    Outcome outcome;
+    outcome.code = run_program(options.program, environment, session.json);
+    for (json& line : read_lines(lines))
+        if (line.contains("summary"))
+            outcome.summarised = true;
+        else
+            outcome.found.push_back(std::move(line));
+    return outcome;
+}
+
+// Copies to the host of one run: by their place in the program, what came.
+std::map<int, std::pair<std::string, std::string>> read_copies(const std::string& path) {
+    std::map<int, std::pair<std::string, std::string>> copies;
+    std::ifstream file(path);
+    int place = 0;
+    for (std::string bytes, hash, site; file >> place >> bytes >> hash && std::getline(file, site);)
+        copies[place] = {bytes + " bytes, hash " + hash, site.substr(1)};
+    return copies;
+}
+
+// The same program under many schedules: what it copies to the host must be the same bits.
+json compare_schedules(const SanitizeOptions& options, const Session& session, const Scratch& scratch, Outcome& all) {
+    json differences = json::array();
+    std::map<int, std::pair<std::string, std::string>> expected;
+    for (int run = 0; run < options.schedules; ++run) {
+        const std::string schedule = run == 0 ? "now" : run == 1 ? "late" : fmt::format("random:{}", run - 1);
+        const std::string copies = scratch.file("copies");
+        std::filesystem::remove(copies);
+        Outcome outcome = run_once(options, session, scratch, schedule, copies);
+        const auto got = read_copies(copies);
+        if (run == 0) {
+            expected = got;
+            all = std::move(outcome);
+            continue;
+        }
+        if (outcome.code != all.code && all.code == 0) all.code = outcome.code;
+        for (const auto& [place, copy] : expected) {
+            const auto other = got.find(place);
+            if (other != got.end() && other->second.first == copy.first) continue;
+            const std::string now = other == got.end() ? "nothing" : other->second.first;
+            fmt::print(stderr,
+                       "gradus sanitize: GRADUS_SCHEDULE={}: copy {} to the host brings other bits than now\n"
+                       "      {}\n",
+                       schedule, place, copy.second);
+            differences.push_back(
+                {{"schedule", schedule}, {"copy", place}, {"now", copy.first}, {"got", now}, {"site", copy.second}});
+            break;
+        }
+    }
+    fmt::print(stderr, "gradus sanitize: {} schedules, {} with other results\n", options.schedules, differences.size());
+    return differences;
+}
+
+void write(const SanitizeOptions& options, const Session& session, const Outcome& outcome) {
+    std::string lines;
+    for (const json& finding : outcome.found)
+        lines += finding.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    for (const std::string& path : options.files) {
+        if (is_page(path))
+            write_sanitize_page(path, session.line, outcome.found);
+        else
+            write_file(path, {lines});
+    }
+}
+
+}  // namespace
+
+const char kSanitizeExamples[] =
+    "Examples:\n"
+    "  gradus sanitize -- ./train --steps 3\n"
+    "  gradus sanitize -o races.html --schedules 20 -- ./train\n"
+    "  gradus sanitize --explain race\n"
+    "The exit code is the program's, or 1 if an error was found. GRADUS_SANITIZE=on does the same from inside.";
+
+void sanitize_command(const SanitizeOptions& options, Session& session) {
+    if (!options.explain.empty()) {
+        const std::string text = explain_finding(options.explain);
+        if (text.empty()) throw Failure(kUsage, fmt::format("sanitize: no finding has the id '{}'", options.explain));
+        fmt::print("{}", text);
+        return;
+    }
+    if (options.program.empty()) throw Failure(kUsage, "sanitize: no program; gradus sanitize -- ./program arguments");
+    for (const std::string& path : options.files) expect_writable(path);
+    const Scratch scratch;
+    Outcome outcome;
+    json differences = json::array();
+    if (options.schedules > 0)
+        differences = compare_schedules(options, session, scratch, outcome);
+    else
+        outcome = run_once(options, session, scratch, "", "");
+    if (!outcome.summarised)
+        fmt::print(stderr,
+                   "gradus sanitize: no summary came: the program does not use Gradus, or ended without exit\n");
+    write(options, session, outcome);
+    const bool wrong = outcome.count("error") > 0 || !differences.empty();
+    session.exit = wrong ? options.error_exitcode : outcome.code;
+    if (session.json)
+        print_json({{"schema", "gradus-sanitize/1"},
+                    {"findings", outcome.found},
+                    {"differences", differences},
+                    {"program_exit", outcome.code},
+                    {"exit", session.exit}});
+}
+
+}  // namespace gradus::cli

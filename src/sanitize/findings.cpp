@@ -1,0 +1,150 @@
+#include "sanitize/findings.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "base/observer.h"
+
+namespace gradus::sanitize {
+namespace {
+
+const char* word(Level level) { return level == Level::error ? "error" : level == Level::warning ? "warning" : "note"; }
+
+std::string quoted(const std::string& text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\')
+            (out += '\\') += c;
+        else if (static_cast<unsigned char>(c) < 0x20)
+            out += ' ';
+        else
+            out += c;
+    }
+    return out + "\"";
+}
+
+int open_for_lines(const std::string& path) {
+    return open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+}
+
+std::string counted(uint64_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+
+}  // namespace
+
+Findings::Findings(const Options& options) {
+    if (!options.log.empty()) log_ = open_for_lines(options.log);
+    if (!options.json.empty()) json_ = open_for_lines(options.json);
+    std::ifstream file(options.suppressions);
+    for (std::string line; std::getline(file, line);) {
+        std::istringstream words(line.substr(0, line.find('#')));
+        Suppression suppression;
+        if (words >> suppression.id) {
+            words >> suppression.part;
+            suppressions_.push_back(std::move(suppression));
+        }
+    }
+}
+
+bool Findings::suppressed(const Finding& finding) {
+    for (const Suppression& suppression : suppressions_) {
+        if (suppression.id != finding.id && suppression.id != "*") continue;
+        if (suppression.part.empty()) return true;
+        for (const Part& part : finding.parts)
+            if (stack_text(stacks.frames(part.site)).find(suppression.part) != std::string::npos) return true;
+    }
+    return false;
+}
+
+void Findings::report(const Finding& finding) {
+    ++reported;
+    const auto site = [&](size_t i) { return i < finding.parts.size() ? finding.parts[i].site : Site{0}; };
+    if (seen_[{finding.id, site(0), site(1)}]++ > 0) return void(++repeated_);
+    if (suppressed(finding)) return void(++suppressed_);
+    ++count_[static_cast<int>(finding.level)];
+    const uint64_t number = count_[0] + count_[1] + count_[2];
+    if (json_ >= 0) write(json_, json_of(finding, number));
+    const std::string text = text_of(finding, number);
+    write(log_, text);
+    const auto ticket = [&](std::string_view name) {
+        const auto it =
+            std::ranges::find(finding.keys, name, [](const auto& key) -> std::string_view { return key.first; });
+        return it == finding.keys.end() ? uint64_t{0} : std::strtoull(it->second.c_str(), nullptr, 10);
+    };
+    const bool error = finding.level == Level::error;
+    const gradus::Finding told{finding.id, error, {ticket("task"), ticket("other_task")}, text};
+    observe([&](Observer& o) { o.on_finding(told); });
+}
+
+std::string Findings::text_of(const Finding& finding, uint64_t number) {
+    std::string text = std::string("gradus sanitize: ") + word(finding.level) + " " + finding.id;
+    if (!finding.kind.empty()) text += " (" + finding.kind + ")";
+    text += " #" + std::to_string(number) + "\n";
+    for (const Part& part : finding.parts) {
+        text += "  " + part.text + "\n";
+        if (part.site != 0) text += "      " + stack_text(stacks.frames(part.site)) + "\n";
+    }
+    if (!finding.fix.empty()) text += "  fix: " + finding.fix + "\n";
+    text += "  id=" + std::string(finding.id) + " level=" + word(finding.level);
+    for (const auto& [key, value] : finding.keys)
+        text += " " + key + "=" + (value.find(' ') == std::string::npos ? value : quoted(value));
+    return text + "\n";
+}
+
+std::string Findings::json_of(const Finding& finding, uint64_t number) {
+    std::string line = "{\"id\":" + quoted(finding.id) + ",\"level\":" + quoted(word(finding.level)) +
+                       ",\"number\":" + std::to_string(number) + ",\"pid\":" + std::to_string(getpid()) +
+                       ",\"kind\":" + quoted(finding.kind);
+    for (const auto& [key, value] : finding.keys) line += "," + quoted(key) + ":" + quoted(value);
+    line += ",\"parts\":[";
+    for (size_t i = 0; i < finding.parts.size(); ++i) {
+        line += (i > 0 ? ",{\"text\":" : "{\"text\":") + quoted(finding.parts[i].text) + ",\"stack\":[";
+        const std::vector<Frame>& frames = stacks.frames(finding.parts[i].site);
+        for (size_t f = 0; f < frames.size(); ++f)
+            line += (f > 0 ? ",{\"file\":" : "{\"file\":") + quoted(frames[f].file) +
+                    ",\"line\":" + std::to_string(frames[f].line) + ",\"function\":" + quoted(frames[f].function) + "}";
+        line += "]}";
+    }
+    return line + "],\"fix\":" + quoted(finding.fix) + "}\n";
+}
+
+void Findings::summarise() {
+    std::string text = "gradus sanitize: ";
+    if (count_[0] + count_[1] + count_[2] == 0) {
+        text += "nothing found";
+    } else {
+        text += counted(count_[0], "error") + ", " + counted(count_[1], "warning");
+        if (count_[2] > 0) text += ", " + counted(count_[2], "note");
+    }
+    if (repeated_ > 0) text += ", seen again " + counted(repeated_, "time");
+    if (suppressed_ > 0) text += ", " + std::to_string(suppressed_) + " suppressed";
+    write(log_, text + "\n");
+    if (json_ < 0) return;
+    write(json_, "{\"summary\":true,\"pid\":" + std::to_string(getpid()) + ",\"errors\":" + std::to_string(count_[0]) +
+                     ",\"warnings\":" + std::to_string(count_[1]) + ",\"notes\":" + std::to_string(count_[2]) +
+                     ",\"repeated\":" + std::to_string(repeated_) + ",\"suppressed\":" + std::to_string(suppressed_) +
+                     "}\n");
+}
+
+void Findings::forget_counts() {
+    for (uint64_t& count : count_) count = 0;
+    suppressed_ = repeated_ = 0;
+}
+
+// In one piece where the kernel takes it, so that lines of several processes do not mix.
+void Findings::write(int file, const std::string& text) {
+    const int before = errno;
+    for (size_t at = 0; at < text.size();) {
+        const ssize_t n = ::write(file, text.data() + at, text.size() - at);
+        if (n <= 0) break;
+        at += static_cast<size_t>(n);
+    }
+    errno = before;
+}
+
+}  // namespace gradus::sanitize

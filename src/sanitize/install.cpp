@@ -1,0 +1,35 @@
+#include "sanitize/install.h"
+
+#include <cstdlib>
+
+#include "base/config.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "runtime/memory.h"
+#include "sanitize/sanitizer.h"
+
+namespace gradus::sanitize {
+namespace {
+
+// Never destroyed: streams may still work while the process exits.
+Sanitizer* const the_one = []() -> Sanitizer* {
+    std::string error;
+    const std::optional<Options> options = parse_options(environment("GRADUS_SANITIZE"), error);
+    if (!error.empty()) log_line(Text(error));
+    if (!options) return nullptr;
+    auto* const made = new Sanitizer(*options);
+    set_memory_policy({.poison = options->initcheck,
+                       .two_mappings = options->memcheck,
+                       .quarantine = options->memcheck ? options->quarantine : 0});
+    after_fork_in_child([] { the_one->after_fork(); });
+    on_exit([](int status, void*) { the_one->at_end(status); }, nullptr);
+    at_quick_exit([] { the_one->at_end(-1); });
+    install(*made);
+    return made;
+}();
+
+}  // namespace
+
+Sanitizer* the_sanitizer() noexcept { return the_one; }
+
+}  // namespace gradus::sanitize

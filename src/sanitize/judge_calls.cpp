@@ -1,0 +1,239 @@
+// Calls that failed: what kind of mistake it was, and whether anybody looked. Calls that will never return.
+#include <dirent.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <ctime>
+#include <fstream>
+
+#include "acl/acl_base.h"
+#include "base/lock.h"
+#include "runtime/memory.h"
+#include "runtime/thread.h"
+#include "sanitize/here.h"
+
+namespace gradus::sanitize {
+namespace {
+
+// Answers, not mistakes.
+bool is_answer(int code) {
+    return code == ACL_ERROR_REPEAT_INITIALIZE || code == ACL_ERROR_REPEAT_FINALIZE ||
+           code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT || code == ACL_ERROR_RT_EVENT_SYNC_TIMEOUT ||
+           code == ACL_ERROR_RT_REPORT_TIMEOUT || code == ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID;
+}
+
+bool contains(const Status& status, const char* text) {
+    return status.message().view().find(text) != std::string_view::npos;
+}
+
+uint64_t thread() { return static_cast<uint64_t>(gettid()); }
+
+bool reads_errors(std::string_view function) {
+    return function == "aclGetRecentErrMsg" || function == "aclrtGetLastError" || function == "aclrtPeekAtLastError";
+}
+
+// Whether a live handle lies at the address: its address was given instead of itself.
+bool holds_handle(const void* address) {
+    uint64_t value = 0;
+    const iovec to{&value, sizeof value};
+    const iovec from{const_cast<void*>(address), sizeof value};  // NOLINT: it is read only
+    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != sizeof value) return false;
+    return value >> 56 == 0x5A;
+}
+
+const char* type_of(HandleKind kind) {
+    switch (kind) {
+        case HandleKind::context:
+            return "context";
+        case HandleKind::stream:
+            return "stream";
+        case HandleKind::event:
+            return "event";
+        case HandleKind::tensor:
+            return "tensor";
+        case HandleKind::executor:
+            return "executor";
+        default:
+            return "object";
+    }
+}
+
+// Threads of the program: ours have names.
+int program_threads() {
+    int count = 0;
+    DIR* const folder = opendir("/proc/self/task");
+    if (folder == nullptr) return 2;
+    while (const dirent* entry = readdir(folder)) {
+        if (entry->d_name[0] == '.') continue;
+        std::ifstream file(std::string("/proc/self/task/") + entry->d_name + "/comm");
+        std::string name;
+        std::getline(file, name);
+        if (name.rfind("gradus-", 0) != 0) ++count;
+    }
+    closedir(folder);
+    return count;
+}
+
+}  // namespace
+
+// With the lock.
+void Sanitizer::judge_return(const char* function, const Status& status) {
+    const std::string_view name = function;
+    if (reads_errors(name)) std::erase_if(failures_, [](const auto& f) { return f.first.first == thread(); });
+    const auto key = std::pair(thread(), std::string(name));
+    if (status.ok()) {
+        failures_.erase(key);
+    } else {
+        const Here& here = calls.innermost();
+        const bool explained = findings_.reported != here.findings;  // the code follows from what was told
+        if (options_.api_errors && options_.memcheck && !explained && !is_answer(status.code()))
+            report(classify(function, status));
+        if (status.code() != ACL_ERROR_REPEAT_INITIALIZE && status.code() != ACL_ERROR_REPEAT_FINALIZE)
+            failures_[key] = {function, std::string(status.message().view()), site()};
+    }
+    some_failed_ = !failures_.empty();
+}
+
+Finding Sanitizer::classify(const char* function, const Status& status) {
+    const Here& here = calls.innermost();
+    if (here.handle != nullptr) return tell_handle(function, here);
+    if (here.freed != nullptr) return tell_bad_free(function, here, status);
+    const bool context = status.code() == ACL_ERROR_RT_CONTEXT_NULL || status.code() == ACL_ERROR_RT_STREAM_CONTEXT ||
+                         contains(status, "another context") || contains(status, "no current context");
+    const char* const id = context                                               ? "context"
+                           : contains(status, "workspaceSize")                   ? "workspace-size"
+                           : contains(status, "outside every device allocation") ? "out-of-footprint"
+                           : contains(status, "leave")                           ? "out-of-footprint"
+                           : contains(status, "storageDims")                     ? "out-of-footprint"
+                           : contains(status, "not the address of live memory")  ? "out-of-footprint"
+                           : contains(status, "overlaps")                        ? "overlap"
+                           : contains(status, "both host memory")                ? "portability"
+                                                                                 : "api-error";
+    const bool portability = std::strcmp(id, "portability") == 0;
+    Finding finding{id,
+                    portability ? Level::warning : Level::error,
+                    portability ? "an asynchronous copy from host to host" : "",
+                    {{std::string(function) + " answers " + std::to_string(status.code()) + ": " +
+                          std::string(status.message().view()),
+                      site()}},
+                    "",
+                    {{"function", function}, {"code", std::to_string(status.code())}}};
+    const std::string_view message = status.message().view();
+    if (const size_t colon = message.find(':'); colon != std::string_view::npos && colon < 40)
+        finding.keys.emplace_back("argument", std::string(message.substr(0, colon)));
+    if (context) {
+        finding.parts[0].text += " (thread " + std::to_string(thread()) + ")";
+        for (const auto& [handle, made] : handles_)
+            if (made.kind == HandleKind::stream || made.kind == HandleKind::context)
+                finding.parts.push_back(
+                    {std::string("a ") + type_of(made.kind) + " was made by " + made.function, made.site});
+        finding.fix = "aclrtSetDevice, or aclrtSetCurrentContext with the stream's context, on this thread";
+    }
+    return finding;
+}
+
+Finding Sanitizer::tell_handle(const char* function, const Here& here) {
+    Finding finding{"bad-handle", Level::error, "", {}, "", {{"function", function}}};
+    finding.keys.emplace_back("argument", type_of(here.unknown));
+    const auto gone = destroyed_.find(here.handle);
+    const auto executor = executors_.find(here.handle);
+    if (gone != destroyed_.end() && executor != executors_.end() && executor->second.launched != 0) {
+        finding.id = "executor-reused";
+        finding.parts = {{std::string(function) + ": the executor was launched before", site()},
+                         {"the launch before", executor->second.launched},
+                         {"phase one", executor->second.site}};
+        finding.fix = "aclSetAclOpExecutorRepeatable before the first launch, or phase one again";
+    } else if (gone != destroyed_.end()) {
+        finding.parts = {{std::string(function) + ": the " + type_of(gone->second.kind) + " is destroyed", site()},
+                         {std::string(gone->second.function) + " destroyed it", gone->second.site}};
+    } else if (const auto other = handles_.find(here.handle); other != handles_.end()) {
+        finding.parts = {{std::string(function) + ": expected a live " + type_of(here.unknown) + ", this is a live " +
+                              type_of(other->second.kind),
+                          site()},
+                         {std::string(other->second.function) + " made it", other->second.site}};
+    } else {
+        finding.parts = {{std::string(function) + ": not a live " + type_of(here.unknown), site()}};
+        if (holds_handle(here.handle)) {
+            finding.parts[0].text += "; a handle lies at that address: the address of the handle was given";
+            finding.fix = "give the handle itself, without &";
+        }
+    }
+    return finding;
+}
+
+Finding Sanitizer::tell_bad_free(const char* function, const Here& here, const Status& status) {
+    Finding finding{"bad-free", Level::error, "", {}, "", {{"function", function}}};
+    const Memory* const memory = shadow_.find(here.freed);
+    const Memory* const freed = shadow_.find_freed(here.freed);
+    if (memory != nullptr && memory->info.address != here.freed) {
+        finding.kind = "interior pointer";
+        const auto offset = static_cast<const std::byte*>(here.freed) - memory->info.address;
+        finding.parts = {{std::string(function) + ": byte " + std::to_string(offset) + " of " + name(*memory) +
+                              ", not its beginning",
+                          site()},
+                         part_of(*memory)};
+    } else if (memory != nullptr) {
+        finding.kind = "wrong kind";
+        finding.parts = {{std::string(function) + ": " + std::string(status.message().view()), site()},
+                         part_of(*memory)};
+    } else if (freed != nullptr && freed->info.address == here.freed) {
+        finding.kind = "freed twice";
+        finding.parts = {{std::string(function) + ": " + name(*freed) + " is freed already", site()},
+                         {std::string(freed->freed_by) + " freed it", freed->freed},
+                         part_of(*freed)};
+    } else {
+        finding.kind = "not allocated here";
+        finding.parts = {{std::string(function) + ": not memory of aclrtMalloc or aclrtMallocHost", site()}};
+    }
+    finding.keys.emplace_back("kind_of_free", finding.kind);
+    return finding;
+}
+
+void Sanitizer::tell_ignored(const Failure& failure, const std::string& how) {
+    report({"error-ignored",
+            Level::warning,
+            "",
+            {{failure.function + " failed (" + failure.message + "), and " + how, failure.site}},
+            "look at the code that it returns",
+            {{"function", failure.function}}});
+}
+
+// One that no thread of the program can end is certain; with several threads, another may yet ask for the record.
+void Sanitizer::on_wait(uint64_t stream) {
+    const Asked* const wait = order_.stuck(stream);
+    if (wait == nullptr || !options_.racecheck) return;
+    if (program_threads() == 1) {
+        tell_deadlock(*wait);
+        findings_.summarise();
+        _exit(1);
+    }
+    struct Watch {
+        Sanitizer* sanitizer;
+        uint64_t stream, ticket;
+        Site site;
+    };
+    auto* const watch = new Watch{this, stream, wait->ticket, site()};
+    const auto body = [](void* argument) {
+        const std::unique_ptr<Watch> w(static_cast<Watch*>(argument));
+        const timespec pause{5, 0};
+        nanosleep(&pause, nullptr);
+        const Lock lock = hold();
+        const Asked* const still = w->sanitizer->order_.stuck(w->stream);
+        if (still != nullptr && still->ticket == w->ticket) w->sanitizer->tell_deadlock(*still);
+    };
+    if (!start_thread("gradus-watch", body, watch)) delete watch;
+}
+
+void Sanitizer::tell_deadlock(const Asked& wait) {
+    report({"deadlock",
+            Level::error,
+            "",
+            {{std::string(current_function()) + " waits for ever", site()},
+             {"stream " + std::to_string(wait.stream) + " waits for a record that nobody asks for, " + wait.function,
+              wait.site}},
+            "aclrtRecordEvent before the program waits",
+            {{"function", current_function()}, {"stream", std::to_string(wait.stream)}}});
+}
+
+}  // namespace gradus::sanitize

@@ -1,0 +1,93 @@
+// The end of the process: work that nobody waited for, what is left, errors that nobody looked at, the summary.
+#include "base/lock.h"
+#include "runtime/memory.h"
+#include "sanitize/here.h"
+
+namespace gradus::sanitize {
+
+void Sanitizer::on_exit() { judge_end(); }
+
+// Before queued work is dropped.
+void Sanitizer::judge_end() {
+    if (judged_end_) return;
+    judged_end_ = true;
+    const Asked* const task = options_.racecheck ? order_.unfinished() : nullptr;
+    if (task == nullptr) return;
+    report({"not-waited-for",
+            Level::error,
+            "",
+            {{std::string(task->function) + ", task " + std::to_string(task->ticket) + " on stream " +
+                  std::to_string(task->stream) + ": the process ends, and nobody has waited for it",
+              task->site}},
+            "aclrtSynchronizeStream(stream " + std::to_string(task->stream) + ") before the end",
+            {{"function", task->function}, {"stream", std::to_string(task->stream)}}});
+}
+
+// on_exit: after the program's own static objects, which may still free.
+void Sanitizer::at_end(int status) {
+    const Lock lock = hold();
+    if (ended_) return;
+    ended_ = true;
+    judge_end();
+    if (status == 0)
+        for (const auto& [key, failure] : failures_) tell_ignored(failure, "the program ends as if nothing had been");
+    if (options_.leakcheck) tell_leaks();
+    findings_.summarise();
+}
+
+void Sanitizer::tell_leak(const char* what, const std::vector<std::pair<std::string, Site>>& left) {
+    if (left.empty()) return;
+    Finding finding{"leak", Level::warning, what, {}, "", {{"what", what}, {"count", std::to_string(left.size())}}};
+    if (options_.full_leaks) {
+        for (const auto& [text, made] : left) {
+            finding.parts = {{text + " is left", made}};
+            report(finding);
+        }
+        return;
+    }
+    finding.parts = {{std::to_string(left.size()) + " left; the first: " + left.front().first, left.front().second}};
+    report(finding);
+}
+
+void Sanitizer::tell_leaks() {
+    struct Kind {
+        HandleKind kind;
+        const char* what;
+        const char* maker;  // only what the program made itself: devices bring a context, contexts a stream
+    };
+    constexpr Kind kKinds[] = {{HandleKind::stream, "stream", "aclrtCreateStream"},
+                               {HandleKind::event, "event", "aclrtCreateEvent"},
+                               {HandleKind::context, "context", "aclrtCreateContext"},
+                               {HandleKind::tensor, "tensor", "acl"},
+                               {HandleKind::scalar, "scalar", "acl"},
+                               {HandleKind::int_array, "int array", "acl"},
+                               {HandleKind::float_array, "float array", "acl"},
+                               {HandleKind::bool_array, "bool array", "acl"},
+                               {HandleKind::tensor_list, "tensor list", "acl"},
+                               {HandleKind::scalar_list, "scalar list", "acl"},
+                               {HandleKind::executor, "executor", ""},
+                               {HandleKind::data_buffer, "data buffer", "acl"}};
+    std::vector<std::pair<std::string, Site>> device, host;
+    for (const auto& [id, memory] : shadow_.live()) {
+        const std::string text =
+            name(*memory) + ", " + std::to_string(memory->info.size) + " bytes of " + memory->allocated_by;
+        if (memory->info.kind != MemoryKind::registered)
+            (memory->info.kind == MemoryKind::device ? device : host).emplace_back(text, memory->allocated);
+    }
+    tell_leak("memory", device);
+    tell_leak("host memory", host);
+    for (const Kind& kind : kKinds) {
+        std::map<uint64_t, std::pair<std::string, Site>> left;  // in the order they were made
+        for (const auto& [handle, made] : handles_)
+            if (made.kind == kind.kind && std::string_view(made.function).starts_with(kind.maker))
+                left[made.since] = {std::string(kind.what) + " of " + made.function, made.site};
+        std::vector<std::pair<std::string, Site>> list;
+        for (auto& [since, one] : left) list.push_back(std::move(one));
+        tell_leak(kind.what, list);
+    }
+    if (options_.full_leaks)
+        for (const auto& [id, memory] : shadow_.live())
+            if (!memory->used && memory->info.kind == MemoryKind::device) tell_unused(*memory);
+}
+
+}  // namespace gradus::sanitize

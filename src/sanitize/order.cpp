@@ -1,0 +1,264 @@
+#include "sanitize/order.h"
+
+#include <algorithm>
+
+namespace gradus::sanitize {
+namespace {
+
+bool is_work(TaskKind kind) { return kind == TaskKind::launch || kind == TaskKind::copy || kind == TaskKind::fill; }
+
+bool conflict(const Access& a, const Access& b) {
+    return (a.writes || b.writes) && overlaps(a.view, b.view, b.address - a.address);
+}
+
+// Whether every byte of `a` is one of `b`: certain for equal and for dense views, else no.
+bool covered(const Access& a, const Access& b) {
+    if (a.address == b.address && a.view == b.view) return true;
+    if (!b.view.contiguous()) return false;
+    const TensorView::Extent in_a = a.view.extent(), in_b = b.view.extent();
+    return a.address + in_a.begin >= b.address + in_b.begin && a.address + in_a.end <= b.address + in_b.end;
+}
+
+}  // namespace
+
+void Order::task(const TaskInfo& info, Site site) {
+    StreamState& stream = streams_[info.stream];
+    const Asked asked{info.kind, info.function, info.ticket, info.stream, site};
+    stream.pending.push_back({asked, info.subject, info.accesses, host_});
+    settle();
+}
+
+// Places whatever can be, on all streams: a record on one may free a wait on another.
+void Order::settle() {
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (auto& [id, stream] : streams_)
+            while (!stream.pending.empty() && place(id, stream, false)) moved = true;
+    }
+}
+
+bool Order::place(uint64_t id, StreamState& stream, bool forced) {
+    Pending& front = stream.pending.front();
+    if (stream.held_by != 0 && !forced) return false;
+    const bool waits = front.task.kind == TaskKind::wait;
+    const Recorded* const record = waits ? find_record(front.subject) : nullptr;
+    if (waits && record == nullptr && !forced) return false;
+
+    stream.clock.join(front.known);
+    if (record != nullptr) {
+        stream.clock.join(record->clock);
+        stream.edges[record->stream] = {record->ticket, front.task.site, front.task.function};
+    }
+    stream.clock.advance(id, ++stream.number);
+    for (const Access& access : front.accesses) {
+        const uint64_t allocation = find_(access);
+        check(front.task, access, allocation, stream.clock);
+    }
+    for (const Access& access : front.accesses) keep(front.task, stream.number, access, find_(access), stream.clock);
+    if (is_work(front.task.kind)) {
+        stream.newest = front.task;
+        stream.newest_number = stream.number;
+    }
+    switch (front.task.kind) {
+        case TaskKind::record:
+            keep_record(front.subject, {stream.clock, id, front.task.ticket});
+            break;
+        case TaskKind::host_function:
+            callbacks_[front.task.ticket] = stream.clock;
+            stream.held_by = front.task.ticket;
+            break;
+        case TaskKind::post:
+            callbacks_[front.subject] = stream.clock;
+            break;
+        case TaskKind::callback_wait:
+            stream.held_by = front.task.ticket;
+            break;
+        default:
+            break;
+    }
+    stream.pending.pop_front();
+    return true;
+}
+
+void Order::check(const Asked& task, const Access& access, uint64_t allocation, const Clock& known) {
+    const auto it = kept_.find(allocation);
+    if (it == kept_.end()) return;
+    for (const Kept& kept : it->second)
+        if (kept.task.ticket != task.ticket && known.at(kept.task.stream) < kept.number &&
+            conflict(kept.access, access))
+            report_({kept, task, access, known, allocation});
+}
+
+// A later access to the same bytes stands for an earlier one, if it writes or both read: who is ordered after it is
+// ordered after both. So a loop that nobody waits for does not grow.
+void Order::keep(const Asked& task, uint64_t number, const Access& access, uint64_t allocation, const Clock& known) {
+    if (allocation == 0) return;
+    std::vector<Kept>& list = kept_[allocation];
+    if (!keep_all_)
+        std::erase_if(list, [&](const Kept& kept) {
+            return kept.task.ticket != task.ticket && known.at(kept.task.stream) >= kept.number &&
+                   (access.writes || !kept.access.writes) && covered(kept.access, access);
+        });
+    list.push_back({task, number, allocation, access});
+    watch_(list.back(), true);
+}
+
+void Order::begin(const TaskInfo& info) {
+    StreamState& stream = streams_[info.stream];
+    // it runs, so whatever it waited for is there: a record may have come by the end of its event
+    while (!stream.pending.empty() && stream.pending.front().task.ticket <= info.ticket)
+        place(info.stream, stream, true);
+    settle();
+    if (info.kind == TaskKind::host_function) callback_begin(info.ticket);
+}
+
+void Order::end(const TaskInfo& info) {
+    StreamState& stream = streams_[info.stream];
+    if (stream.held_by != info.ticket) return;
+    stream.held_by = 0;
+    stream.clock.join(host_);
+    settle();
+}
+
+// All that is behind it is dropped as well, one by one: nothing moves up.
+void Order::dropped(const TaskInfo& info) {
+    StreamState& stream = streams_[info.stream];
+    if (stream.held_by == info.ticket) stream.held_by = 0;
+    std::erase_if(stream.pending, [&](const Pending& pending) { return pending.task.ticket == info.ticket; });
+    for (auto& [allocation, list] : kept_)
+        std::erase_if(list, [&](const Kept& kept) {
+            if (kept.task.ticket != info.ticket) return false;
+            return watch_(kept, false), true;
+        });
+    if (stream.newest.ticket == info.ticket) stream.newest_number = 0;
+}
+
+void Order::stream_done(uint64_t stream) { learn(streams_[stream].clock); }
+
+void Order::record_done(uint64_t record) {
+    if (const Recorded* const found = find_record(record)) learn(found->clock);
+}
+
+const Order::Recorded* Order::find_record(uint64_t record) const {
+    const auto it = records_.find(record);
+    if (it != records_.end()) return &it->second;
+    return record <= old_until_ ? &old_ : nullptr;
+}
+
+void Order::keep_record(uint64_t record, Recorded recorded) {
+    records_[record] = std::move(recorded);
+    if (records_.size() <= kRecordsMost) return;
+    for (size_t n = 0; n < kRecordsMost / 2; ++n) {
+        old_until_ = records_.begin()->first;
+        old_.clock.join(records_.begin()->second.clock);
+        records_.erase(records_.begin());
+    }
+}
+
+void Order::callback_begin(uint64_t callback) {
+    const auto it = callbacks_.find(callback);
+    if (it == callbacks_.end()) return;
+    const Clock clock = std::move(it->second);
+    callbacks_.erase(it);
+    learn(clock);
+}
+
+void Order::learn(const Clock& clock) {
+    host_.join(clock);
+    retire();
+}
+
+// Whatever is asked for from now on is ordered after what the host knows.
+void Order::retire() {
+    for (auto it = kept_.begin(); it != kept_.end();) {
+        std::erase_if(it->second, [&](const Kept& kept) {
+            if (host_.at(kept.task.stream) < kept.number) return false;
+            return watch_(kept, false), true;
+        });
+        it = it->second.empty() ? kept_.erase(it) : std::next(it);
+    }
+}
+
+void Order::host_access(const TaskInfo& info, Site site) {
+    const Asked asked{info.kind, info.function, 0, 0, site};
+    for (const Access& access : info.accesses) check(asked, access, find_(access), host_);
+}
+
+const Kept* Order::user_of(uint64_t allocation) {
+    if (const auto it = kept_.find(allocation); it != kept_.end() && !it->second.empty()) return &it->second.back();
+    for (auto& [id, stream] : streams_)
+        for (const Pending& pending : stream.pending)
+            for (const Access& access : pending.accesses)
+                if (find_(access) == allocation) {
+                    std::vector<Kept>& list = kept_[allocation];
+                    list.push_back({pending.task, UINT64_MAX, allocation, access});
+                    return &list.back();
+                }
+    return nullptr;
+}
+
+void Order::free(uint64_t allocation) {
+    const auto it = kept_.find(allocation);
+    if (it == kept_.end()) return;
+    for (const Kept& kept : it->second) watch_(kept, false);
+    kept_.erase(it);
+}
+
+void Order::stream_end(uint64_t stream) {
+    const auto it = streams_.find(stream);
+    if (it == streams_.end()) return;
+    const bool known = host_.at(stream) >= it->second.number;
+    streams_.erase(it);
+    if (!known) return;  // it was destroyed by force: what it did is still unordered
+    host_.forget(stream);
+    for (auto& [id, other] : streams_) other.clock.forget(stream);
+}
+
+const Asked* Order::unfinished() const {
+    for (const auto& [id, stream] : streams_) {
+        if (stream.newest_number > host_.at(id)) return &stream.newest;
+        for (const Pending& pending : stream.pending)
+            if (is_work(pending.task.kind)) return &pending.task;
+    }
+    return nullptr;
+}
+
+const Asked* Order::stuck(uint64_t stream) const {
+    for (size_t step = 0; step <= streams_.size(); ++step) {  // a longer chain is a circle
+        const auto it = streams_.find(stream);
+        if (it == streams_.end() || it->second.held_by != 0 || it->second.pending.empty()) return nullptr;
+        const Pending& front = it->second.pending.front();
+        if (front.task.kind != TaskKind::wait) return nullptr;
+        const uint64_t recorder = recorder_of(front.subject);
+        if (recorder == 0) return &front.task;
+        stream = recorder;
+    }
+    return nullptr;
+}
+
+// The stream in which a record is held back; 0: nobody has asked for it.
+uint64_t Order::recorder_of(uint64_t record) const {
+    for (const auto& [id, stream] : streams_)
+        for (const Pending& pending : stream.pending)
+            if (pending.task.kind == TaskKind::record && pending.subject == record) return id;
+    return 0;
+}
+
+Order::Edge Order::edge(uint64_t of, uint64_t stream) const {
+    const auto it = streams_.find(of);
+    if (it == streams_.end()) return {};
+    const auto edge = it->second.edges.find(stream);
+    return edge == it->second.edges.end() ? Edge{} : edge->second;
+}
+
+// The queued work is the parent's.
+void Order::after_fork() {
+    for (auto& [id, stream] : streams_) {
+        stream.pending.clear();
+        stream.held_by = 0;
+        host_.join(stream.clock);
+    }
+    retire();
+}
+
+}  // namespace gradus::sanitize

@@ -1,0 +1,152 @@
+// Who is ordered after whom. A clock says, for every stream, up to which of its tasks something is known to come later;
+// there is one of every stream, one of every record, and one of the host, whose threads count as one: their mutual
+// order is the program's business.
+//
+//   task asked for on s              s ⊔= host at the call; next number of s
+//   record                           the record's clock = s
+//   wait                             s ⊔= the record; one that nobody has asked for yet holds back what is behind it
+//   the program is told of the end   host ⊔= stream or record
+//   callback begins, ends            host ⊔= the stream there; what is behind it waits for its end, then s ⊔= host
+//
+// Two accesses to a common byte race when one writes and neither is ordered after the other. Behind the process lock.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/observer.h"
+#include "sanitize/stacks.h"
+
+namespace gradus::sanitize {
+
+class Clock {
+  public:
+    uint64_t at(uint64_t stream) const {
+        const auto it = known_.find(stream);
+        return it == known_.end() ? 0 : it->second;
+    }
+    void advance(uint64_t stream, uint64_t number) { known_[stream] = number; }
+    void join(const Clock& other) {
+        for (const auto& [stream, number] : other.known_)
+            if (uint64_t& mine = known_[stream]; mine < number) mine = number;
+    }
+    void forget(uint64_t stream) { known_.erase(stream); }
+
+  private:
+    std::map<uint64_t, uint64_t> known_;
+};
+
+// A task that has been asked for, as far as a report needs it.
+struct Asked {
+    TaskKind kind;
+    const char* function;
+    uint64_t ticket, stream;  // stream 0: the host itself
+    Site site;
+};
+
+// An access that a later one may race with.
+struct Kept {
+    Asked task;
+    uint64_t number;  // of the task in its stream
+    uint64_t allocation;
+    Access access;
+};
+
+struct Race {
+    const Kept& earlier;
+    const Asked& later;
+    const Access& access;
+    const Clock& known;  // of the later one
+    uint64_t allocation;
+};
+
+class Order {
+  public:
+    using Report = std::function<void(const Race&)>;
+    using Find = std::function<uint64_t(const Access&)>;  // which allocation; 0: none of ours
+    // An access is kept (true) or no longer (false): for who protects the pages.
+    using Watch = std::function<void(const Kept&, bool)>;
+    Order(Report report, Find find, Watch watch, bool keep_all)
+        : report_(std::move(report)), find_(std::move(find)), watch_(std::move(watch)), keep_all_(keep_all) {}
+
+    void stream(const StreamInfo& info) { streams_[info.id]; }
+    void stream_end(uint64_t stream);
+    void task(const TaskInfo& info, Site site);
+    void begin(const TaskInfo& info);
+    void end(const TaskInfo& info);
+    void dropped(const TaskInfo& info);
+    void stream_done(uint64_t stream);
+    void record_done(uint64_t record);
+    void callback_begin(uint64_t callback);
+    void host_access(const TaskInfo& info, Site site);
+
+    // Who still uses an allocation, queued work included; what is forgotten with it.
+    const Kept* user_of(uint64_t allocation);
+    void free(uint64_t allocation);
+
+    // The newest work of a stream that the host does not know to have ended; nullptr: none.
+    const Asked* unfinished() const;
+    // Whether a stream stands behind a record that nobody has asked for: the wait's call.
+    const Asked* stuck(uint64_t stream) const;
+    // Where `of` learned of `stream` last, for reports.
+    struct Edge {
+        uint64_t ticket = 0;  // of the record
+        Site site = 0;
+        const char* function = "";
+    };
+    Edge edge(uint64_t of, uint64_t stream) const;
+    void after_fork();
+
+  private:
+    struct Pending {
+        Asked task;
+        uint64_t subject;
+        std::vector<Access> accesses;
+        Clock known;  // what the host knew when it asked
+    };
+    struct Recorded {
+        Clock clock;
+        uint64_t stream = 0, ticket = 0;
+    };
+    struct StreamState {
+        Clock clock;
+        uint64_t number = 0;
+        std::deque<Pending> pending;
+        uint64_t held_by = 0;  // ticket of a callback that has not ended
+        Asked newest{};        // work: launch, copy, fill
+        uint64_t newest_number = 0;
+        std::map<uint64_t, Edge> edges;
+    };
+
+    static constexpr size_t kRecordsMost = 20000;
+
+    uint64_t recorder_of(uint64_t record) const;
+    const Recorded* find_record(uint64_t record) const;
+    void keep_record(uint64_t record, Recorded recorded);
+    void settle();
+    bool place(uint64_t id, StreamState& stream, bool forced);
+    void check(const Asked& task, const Access& access, uint64_t allocation, const Clock& known);
+    void keep(const Asked& task, uint64_t number, const Access& access, uint64_t allocation, const Clock& known);
+    void learn(const Clock& clock);
+    void retire();
+
+    const Report report_;
+    const Find find_;
+    const Watch watch_;
+    const bool keep_all_;
+    Clock host_;
+    std::map<uint64_t, StreamState> streams_;
+    std::map<uint64_t, Recorded> records_;
+    Recorded
+        old_;  // of all records up to `old_until_`, joined: who waits for one of them knows too much, never too little
+    uint64_t old_until_ = 0;
+    std::unordered_map<uint64_t, Clock> callbacks_;         // by ticket or subject, until they begin
+    std::unordered_map<uint64_t, std::vector<Kept>> kept_;  // by allocation
+};
+
+}  // namespace gradus::sanitize

@@ -1,0 +1,165 @@
+#include "sanitize/sanitizer.h"
+
+#include <fcntl.h>
+
+#include <cstring>
+
+#include "base/lock.h"
+#include "runtime/memory.h"
+#include "sanitize/here.h"
+
+namespace gradus::sanitize {
+
+constinit thread_local Calls calls{};
+
+Sanitizer::Sanitizer(const Options& options)
+    : options_(options),
+      findings_(options),
+      order_([this](const Race& race) { tell_race(race); },
+             [this](const Access& access) {
+                 const Memory* const memory = shadow_.find(access.address + access.view.extent().begin);
+                 return memory != nullptr ? memory->info.id : 0;
+             },
+             [this](const Kept& kept, bool in_flight) { protect(kept, in_flight); }, options.keep_all) {
+    if (!options.copies.empty()) copies_ = open(options.copies.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+}
+
+// With the lock: the site of the call that the thread is in.
+Site Sanitizer::site() {
+    if (calls.depth == 0) return 0;
+    Here& here = calls.innermost();
+    if (here.site == 0) here.site = findings_.stacks.keep(here.stack);
+    return here.site;
+}
+
+void Sanitizer::on_call(const char* function) {
+    Here& here = calls.enter();
+    here.function = function;
+    here.site = 0;
+    here.handle = here.freed = nullptr;
+    here.findings = findings_.reported.load(std::memory_order_relaxed);
+    capture(here.stack);
+    if (calls.in_callback == 0 || std::strncmp(function, "aclGet", 6) == 0) return;
+    const Lock lock = hold();
+    report({"portability",
+            Level::warning,
+            "a call inside a callback",
+            {{std::string(function) + " is called by a callback of a stream, which the device does not allow", site()}},
+            "let the callback wake a thread of the program, and call there"});
+}
+
+void Sanitizer::on_return(const char* function, const Status& status) {
+    if (!status.ok() || some_failed_.load(std::memory_order_relaxed)) {
+        const Lock lock = hold();
+        judge_return(function, status);
+    }
+    calls.leave();
+}
+
+void Sanitizer::on_create(HandleKind kind, const void* handle) {
+    handles_[handle] = {kind, site(), current_function(), shadow_.moment()};
+}
+
+void Sanitizer::on_destroy(HandleKind kind, const void* handle) {
+    handles_.erase(handle);
+    // remembered for a while, for who uses it again
+    destroyed_[handle] = {kind, site(), current_function(), shadow_.moment()};
+    destroyed_order_.push_back(handle);
+    if (destroyed_order_.size() > kRemembered) {
+        destroyed_.erase(destroyed_order_.front());
+        executors_.erase(destroyed_order_.front());
+        destroyed_order_.pop_front();
+    }
+}
+
+void Sanitizer::on_unknown(HandleKind kind, const void* handle) {
+    if (calls.depth == 0 || handle == nullptr) return;
+    calls.innermost().unknown = kind;
+    calls.innermost().handle = handle;
+}
+
+void Sanitizer::on_stream(const StreamInfo& stream) { order_.stream(stream); }
+void Sanitizer::on_stream_end(uint64_t stream) { order_.stream_end(stream); }
+
+void Sanitizer::on_allocate(const AllocationInfo& allocation) {
+    shadow_.allocate(allocation, site(), current_function());
+    watch_signals();
+}
+
+void Sanitizer::on_free(const void* address, MemoryKind kind, uint64_t allocation) {
+    if (allocation == 0) {
+        if (calls.depth > 0) calls.innermost().freed = address;
+        return;
+    }
+    judge_free(kind, allocation);
+    order_.free(allocation);
+    in_flight_.erase(allocation);
+    const Memory* const memory = shadow_.release(allocation, site(), current_function());
+    if (memory == nullptr || memory->used || !options_.full_leaks || kind != MemoryKind::device) return;
+    tell_unused(*memory);
+}
+
+void Sanitizer::on_prepare(const void* executor, std::span<const void* const> tensors) {
+    executors_[executor] = {{tensors.begin(), tensors.end()}, shadow_.moment(), 0, site(), 0};
+}
+
+void Sanitizer::on_attempt(const TaskInfo& task) {
+    watch_signals();
+    if (task.kind == TaskKind::launch) judge_executor(task);
+    for (const Access& access : task.accesses) judge_memory(task, access);
+}
+
+void Sanitizer::on_host_access(const TaskInfo& task) {
+    if (options_.racecheck) order_.host_access(task, site());
+    book(task);
+    if (copies_ >= 0 && calls.depth > 0) calls.innermost().copy = ++copies_asked_;
+}
+
+void Sanitizer::on_host_access_end(const TaskInfo& task) {
+    if (copies_ >= 0 && calls.depth > 0) hash_copy(task, calls.innermost().copy, site());
+}
+
+void Sanitizer::on_task(const TaskInfo& task) {
+    book(task);
+    order_.task(task, site());
+    if (copies_ >= 0 && task.kind == TaskKind::copy) copy_asked_[task.ticket] = {++copies_asked_, site()};
+}
+
+void Sanitizer::on_task_begin(const TaskInfo& task) {
+    if (task.kind == TaskKind::host_function) ++calls.in_callback;
+    order_.begin(task);
+}
+
+void Sanitizer::on_task_end(const TaskInfo& task, int) {
+    if (task.kind == TaskKind::host_function) --calls.in_callback;
+    order_.end(task);
+    if (const auto it = copy_asked_.find(task.ticket); it != copy_asked_.end()) {
+        hash_copy(task, it->second.first, it->second.second);
+        copy_asked_.erase(it);
+    }
+}
+
+void Sanitizer::on_task_dropped(const TaskInfo& task) {
+    if (!judged_end_) order_.dropped(task);
+}
+
+void Sanitizer::on_stream_done(uint64_t stream, uint64_t) { order_.stream_done(stream); }
+void Sanitizer::on_record_done(uint64_t record) { order_.record_done(record); }
+
+void Sanitizer::on_callback_begin(uint64_t callback) {
+    ++calls.in_callback;
+    order_.callback_begin(callback);
+}
+void Sanitizer::on_callback_end(uint64_t) { --calls.in_callback; }
+
+// In the child the queued work is the parent's, and so is what was found before.
+void Sanitizer::after_fork() {
+    order_.after_fork();
+    in_flight_.clear();
+    copy_asked_.clear();
+    failures_.clear();
+    some_failed_ = false;
+    findings_.forget_counts();
+}
+
+}  // namespace gradus::sanitize

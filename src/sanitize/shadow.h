@@ -1,0 +1,71 @@
+// What is known of the program's memory: every allocation that lives, those freed since, and which bytes were written.
+// Behind the process lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/observer.h"
+#include "sanitize/stacks.h"
+
+namespace gradus::sanitize {
+
+// Half-open ranges of bytes, disjoint and ascending. Above so many, all counts as inside: no false accusation.
+class Ranges {
+  public:
+    static constexpr size_t kMost = 100000;
+
+    void add(size_t begin, size_t end);
+    void remove(size_t begin, size_t end);
+    std::optional<std::pair<size_t, size_t>> first_gap(size_t begin, size_t end) const;
+
+  private:
+    std::map<size_t, size_t> ranges_;  // begin → end
+    bool all_ = false;
+};
+
+struct Memory {
+    AllocationInfo info;
+    Site allocated = 0, freed = 0;
+    const char* allocated_by = "";
+    const char* freed_by = "";
+    uint64_t since = 0, until = 0;  // moments of allocating and freeing
+    bool used = false;
+    Ranges written{};
+};
+
+class Shadow {
+  public:
+    // Moments ascend with everything that is allocated, freed, or asked for a moment.
+    uint64_t moment() { return ++moment_; }
+
+    Memory& allocate(const AllocationInfo& info, Site site, const char* function);
+    Memory* release(uint64_t allocation, Site site, const char* function);
+    Memory* find(const void* address);                    // that lives and holds it
+    const Memory* find_freed(const void* address) const;  // the one freed last that held it
+    Memory* by_id(uint64_t id);
+    std::map<uint64_t, Memory*>& live() { return by_id_; }
+
+    // The bytes of an access, relative to its allocation, run by run; more than `most` runs: none.
+    struct Run {
+        size_t begin, end;
+    };
+    static std::vector<Run> runs(const Access& access, const Memory& memory, size_t most);
+
+    void write(const Access& access, Memory& memory);
+    std::optional<std::pair<size_t, size_t>> unwritten(const Access& access, const Memory& memory) const;
+    void carry_over(const Access& from, const Memory& source, const Access& to, Memory& target);
+
+  private:
+    static constexpr size_t kFreedMost = 10000;
+
+    uint64_t moment_ = 0;
+    std::map<const std::byte*, Memory> live_;
+    std::map<uint64_t, Memory*> by_id_;
+    std::map<uint64_t, Memory> freed_;  // by moment
+};
+
+}  // namespace gradus::sanitize

@@ -1,0 +1,88 @@
+// The text of a race: both accesses, the memory, what order is known, and the calls that are missing.
+#include "runtime/memory.h"
+#include "sanitize/sanitizer.h"
+
+namespace gradus::sanitize {
+namespace {
+
+std::string number(uint64_t n) { return std::to_string(n); }
+
+const char* task_word(TaskKind kind) {
+    return kind == TaskKind::launch ? "launch" : kind == TaskKind::copy ? "copy" : "fill";
+}
+
+std::string who(const Asked& task) {
+    if (task.stream == 0) return std::string(task.function) + ", by the host";
+    return std::string(task.function) + ", " + task_word(task.kind) + " " + number(task.ticket) + " on stream " +
+           number(task.stream);
+}
+
+std::string does(const Access& access) {
+    return std::string(access.writes ? access.reads ? "reads and writes " : "writes " : "reads ") + access.argument;
+}
+
+const char* kind_of(const Access& earlier, const Access& later) {
+    if (!later.writes) return "read after write";
+    return earlier.writes ? "write after write" : "write after read";
+}
+
+}  // namespace
+
+std::string Sanitizer::name(const Memory& memory) const { return "A" + number(memory.info.id); }
+
+Part Sanitizer::part_of(const Memory& memory) const {
+    return {name(memory) + ": " + memory.allocated_by + " " + number(memory.info.size), memory.allocated};
+}
+
+std::string Sanitizer::bytes_of(const Access& access, const Memory* memory) const {
+    const TensorView::Extent extent = access.view.extent();
+    const int64_t base = memory != nullptr ? access.address - memory->info.address : 0;
+    return number(static_cast<uint64_t>(base + extent.begin)) + "–" +
+           number(static_cast<uint64_t>(base + extent.end - 1));
+}
+
+void Sanitizer::tell_race(const Race& race) {
+    if (!options_.racecheck) return;
+    const Memory* const memory = shadow_.by_id(race.allocation);
+    const Asked &earlier = race.earlier.task, &later = race.later;
+    const std::string of = memory != nullptr ? " of " + name(*memory) : "";
+    Finding finding{
+        "race",
+        Level::error,
+        kind_of(race.earlier.access, race.access),
+        {{who(later) + ", " + does(race.access) + ": bytes " + bytes_of(race.access, memory) + of, later.site},
+         {who(earlier) + ", " + does(race.earlier.access) + ": bytes " + bytes_of(race.earlier.access, memory) +
+              "; nothing orders the two",
+          earlier.site}},
+        ""};
+    if (memory != nullptr) finding.parts.push_back(part_of(*memory));
+
+    const auto at = [this](Site site) {
+        const std::vector<Frame>& frames = findings_.stacks.frames(site);
+        return frames.empty() ? std::string("its call") : place(frames.front());
+    };
+    const std::string from = "stream " + number(earlier.stream), to = "stream " + number(later.stream);
+    if (later.stream == 0) {
+        finding.fix = "before " + at(later.site) + " aclrtSynchronizeStream(" + from + ")";
+    } else {
+        const Order::Edge edge = order_.edge(later.stream, earlier.stream);
+        if (edge.ticket != 0)
+            finding.parts.push_back({"known: " + to + " is behind " + from + " up to task " + number(edge.ticket) +
+                                         " (" + edge.function + ")",
+                                     edge.site});
+        finding.fix = "after " + at(earlier.site) + " aclrtRecordEvent(e, " + from + "), before " + at(later.site) +
+                      " aclrtStreamWaitEvent(" + to + ", e)";
+    }
+    finding.keys = {{"function", later.function},
+                    {"argument", race.access.argument},
+                    {"stream", later.stream == 0 ? "host" : number(later.stream)},
+                    {"task", number(later.ticket)},
+                    {"other_function", earlier.function},
+                    {"other_argument", race.earlier.access.argument},
+                    {"other_stream", number(earlier.stream)},
+                    {"other_task", number(earlier.ticket)},
+                    {"bytes", bytes_of(race.access, memory)}};
+    report(finding);
+}
+
+}  // namespace gradus::sanitize

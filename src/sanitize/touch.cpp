@@ -1,0 +1,154 @@
+// The host's own hands on memory: device memory, which it may not touch at all, and pinned memory with a copy in
+// flight. The program's addresses of such pages are closed, the library works in its own mapping of them, and a fault
+// tells who touched what; then the page is opened and the program goes on.
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "base/lock.h"
+#include "runtime/memory.h"
+#include "sanitize/here.h"
+#include "sanitize/install.h"
+
+namespace gradus::sanitize {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+constinit struct sigaction next_handler {};  // the program's, or what was there before; behind the process lock
+
+bool is_write(const ucontext_t& context) {
+#if defined(__x86_64__)
+    return (context.uc_mcontext.gregs[REG_ERR] & 2) != 0;
+#elif defined(__aarch64__)
+    // the records behind the registers end with one of size 0
+    const auto* head = reinterpret_cast<const _aarch64_ctx*>(context.uc_mcontext.__reserved);
+    while (head->size != 0 && head->magic != ESR_MAGIC)
+        head = reinterpret_cast<const _aarch64_ctx*>(reinterpret_cast<const char*>(head) + head->size);
+    return head->size != 0 && (reinterpret_cast<const esr_context*>(head)->esr >> 6 & 1) != 0;
+#else
+    return false;
+#endif
+}
+
+uintptr_t interrupted_at(const ucontext_t& context) {
+#if defined(__x86_64__)
+    return static_cast<uintptr_t>(context.uc_mcontext.gregs[REG_RIP]);
+#elif defined(__aarch64__)
+    return context.uc_mcontext.pc;
+#else
+    return 0;
+#endif
+}
+
+void pass_on(int signal, siginfo_t* info, void* context) {
+    if ((next_handler.sa_flags & SA_SIGINFO) != 0 && next_handler.sa_sigaction != nullptr)
+        return next_handler.sa_sigaction(signal, info, context);
+    if (next_handler.sa_handler != SIG_DFL && next_handler.sa_handler != SIG_IGN)
+        return next_handler.sa_handler(signal);
+    // the instruction faults again, without us
+    struct sigaction plain {};
+    plain.sa_handler = SIG_DFL;
+    sigaction(signal, &plain, nullptr);
+}
+
+void on_fault(int signal, siginfo_t* info, void* given) {
+    const auto& context = *static_cast<ucontext_t*>(given);
+    const bool ours = info->si_code == SEGV_ACCERR &&
+                      the_sanitizer()->on_touch(info->si_addr, is_write(context), interrupted_at(context));
+    if (!ours) pass_on(signal, info, given);
+}
+
+}  // namespace
+
+// A program may bring its own handler at any time, which then comes after ours.
+void Sanitizer::watch_signals() {
+    if (!options_.memcheck) return;
+    struct sigaction now {};
+    if (sigaction(SIGSEGV, nullptr, &now) != 0) return;
+    if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_fault) return;
+    next_handler = now;
+    struct sigaction ours {};
+    ours.sa_sigaction = on_fault;
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    sigaction(SIGSEGV, &ours, nullptr);
+}
+
+bool Sanitizer::on_touch(const void* address, bool write, uintptr_t interrupted) {
+    Lock lock(process_lock(), std::defer_lock);
+    for (int tries = 0; !lock.try_lock(); ++tries) {
+        if (tries > 1000) return false;  // the thread that faults may hold it itself
+        usleep(1000);
+    }
+    const Memory* memory = shadow_.find(address);
+    const bool freed = memory == nullptr;
+    if (freed) memory = shadow_.find_freed(address);
+    if (memory == nullptr || (freed && !is_quarantined(address))) return false;
+    auto* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(address) / kPage * kPage);  // NOLINT
+    if (mprotect(page, kPage, PROT_READ | PROT_WRITE) != 0) return false;
+
+    RawStack stack;
+    capture_from(interrupted, stack);
+    const auto offset = static_cast<size_t>(static_cast<const std::byte*>(address) - memory->info.address);
+    const bool device = memory->info.kind == MemoryKind::device;
+    Finding finding{
+        freed    ? "use-after-free"
+        : device ? "host-touches-device"
+                 : "host-touches-inflight",
+        Level::error,
+        write ? "write" : "read",
+        {{std::string("the host ") + (write ? "writes" : "reads") + " byte " + std::to_string(offset) + " of " +
+              name(*memory) +
+              (freed    ? ", which is freed"
+               : device ? ", which is device memory"
+                        : ", which a copy in flight uses"),
+          findings_.stacks.keep(stack)}},
+        device ? "aclrtMemcpy to host memory, and look at that" : "aclrtSynchronizeStream before the host touches it",
+        {{"bytes", std::to_string(offset)}, {"access", write ? "write" : "read"}}};
+    if (freed) finding.parts.push_back({std::string(memory->freed_by) + " freed it", memory->freed});
+    if (!freed && !device)
+        if (const Kept* const user = order_.user_of(memory->info.id)) {
+            finding.parts.push_back({std::string(user->task.function) + ", copy " + std::to_string(user->task.ticket) +
+                                         " on stream " + std::to_string(user->task.stream) +
+                                         (user->access.writes ? ", writes it" : ", reads it"),
+                                     user->task.site});
+            finding.keys.emplace_back("argument", user->access.argument);
+        }
+    finding.parts.push_back(part_of(*memory));
+    report(finding);
+    return true;
+}
+
+// Pages of pinned memory whose every byte a copy reads are read only, those it writes are closed, until the host knows
+// of its end. A page that holds other bytes too stays open: they are the program's.
+void Sanitizer::protect(const Kept& kept, bool in_flight) {
+    const Memory* const memory = shadow_.by_id(kept.allocation);
+    if (memory == nullptr || memory->info.kind != MemoryKind::host || !options_.memcheck) return;
+    std::vector<InFlight>& list = in_flight_[kept.allocation];
+    if (in_flight) {
+        for (const Shadow::Run& run : Shadow::runs(kept.access, *memory, 1024))
+            list.push_back({kept.task.ticket, run.begin, run.end, kept.access.writes});
+    } else {
+        std::erase_if(list, [&](const InFlight& one) { return one.ticket == kept.task.ticket; });
+    }
+    apply_protection(*memory);
+    if (list.empty()) in_flight_.erase(kept.allocation);
+}
+
+void Sanitizer::apply_protection(const Memory& memory) const {
+    auto* const base = const_cast<std::byte*>(memory.info.address);  // NOLINT: its pages change, not its bytes
+    mprotect(base, memory.info.footprint, PROT_READ | PROT_WRITE);
+    const auto it = in_flight_.find(memory.info.id);
+    if (it == in_flight_.end()) return;
+    for (const bool closed : {false, true})
+        for (const InFlight& one : it->second) {
+            if (one.writes != closed) continue;
+            const size_t begin = (one.begin + kPage - 1) / kPage * kPage;
+            const size_t end = one.end >= memory.info.size ? memory.info.footprint : one.end / kPage * kPage;
+            if (begin < end) mprotect(base + begin, end - begin, closed ? PROT_NONE : PROT_READ);
+        }
+}
+
+}  // namespace gradus::sanitize

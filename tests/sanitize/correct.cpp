@@ -1,0 +1,333 @@
+// Programs without a mistake, of the kinds that a careless sanitizer would accuse.
+//   correct NAME
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "world.h"
+
+static std::map<std::string, void (*)()>& programs() {
+    static std::map<std::string, void (*)()> all;
+    return all;
+}
+#define CORRECT(name)                                                   \
+    static void name();                                                 \
+    static const bool name##_listed = (programs()[#name] = name, true); \
+    static void name()
+
+CORRECT(polling_the_stream) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    glu(x, y, s);
+    aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
+    while (status != ACL_STREAM_STATUS_COMPLETE) MUST(aclrtStreamQuery(s, &status));
+    read(y);
+}
+
+CORRECT(polling_the_event) {
+    Buffer x(kX), y(kY);
+    Event e;
+    Stream s;
+    glu(x, y, s);
+    record(e, s);
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    while (status != ACL_EVENT_RECORDED_STATUS_COMPLETE) MUST(aclrtQueryEventStatus(e, &status));
+    read(y);
+}
+
+static std::atomic<bool> told{false};
+CORRECT(told_by_a_callback) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    glu(x, y, s);
+    MUST(aclrtLaunchHostFunc(
+        s, [](void*) { told = true; }, nullptr));
+    while (!told) usleep(100);
+    read(y);
+}
+
+CORRECT(callback_waits_for_another_stream) {
+    Buffer x(kX), y(kX), z(kY);
+    Stream s1, s2;
+    // what is behind the callback is behind whatever the program does before it lets the callback go
+    MUST(aclrtLaunchHostFunc(
+        s2,
+        [](void*) {
+            while (!told) usleep(100);
+        },
+        nullptr));
+    glu(y, z, s2);
+    glu(x, y, s1);
+    sync(s1);
+    told = true;
+    sync(s2);
+}
+
+CORRECT(synchronised_by_another_thread) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    glu(x, y, s);
+    std::thread([&] { sync(s); }).join();
+    read(y);
+}
+
+CORRECT(stream_destroyed_instead) {
+    Buffer x(kX), y(kY);
+    {
+        Stream s;
+        glu(x, y, s);
+    }
+    read(y);
+}
+
+CORRECT(device_reset_instead) {
+    Buffer x(kX), y(kY);
+    aclrtStream s = nullptr;
+    MUST(aclrtCreateStream(&s));
+    glu(x, y, s);
+    MUST(aclrtResetDevice(0));
+    MUST(aclrtSetDevice(0));
+    read(y);
+}
+
+CORRECT(pageable_copies) {
+    Buffer x(kX);
+    Stream s;
+    std::vector<char> host(kX);
+    MUST(aclrtMemcpyAsync(x, kX, host.data(), kX, ACL_MEMCPY_HOST_TO_DEVICE, s));
+    host[0] = 1;
+    MUST(aclrtMemcpyAsync(host.data(), kX, x, kX, ACL_MEMCPY_DEVICE_TO_HOST, s));
+    if (host[0] != 0) std::abort();
+}
+
+CORRECT(double_buffering) {
+    Buffer x(kX), y0(kX), y1(kX), z(kY);
+    Event made[2], used[2];
+    Stream producer, consumer;
+    void* const y[2] = {y0, y1};
+    for (int step = 0; step < 6; ++step) {
+        const int i = step % 2;
+        if (step >= 2) wait(producer, used[i]);
+        glu(x, y[i], producer);
+        order(producer, consumer, made[i]);
+        glu(y[i], z, consumer);
+        record(used[i], consumer);
+    }
+    sync(consumer);
+    read(z);
+}
+
+CORRECT(neighbours_in_one_page) {
+    Buffer x(8192);
+    Pinned pool(8192);
+    Stream s;
+    char* const chunk = static_cast<char*>(pool.p);
+    MUST(aclrtMemcpyAsync(x, 1024, chunk, 1024, ACL_MEMCPY_HOST_TO_DEVICE, s));
+    for (int i = 1024; i < 8192; ++i) chunk[i] = 1;
+    MUST(aclrtMemcpyAsync(x.at(1024), 4096, chunk + 1024, 4096, ACL_MEMCPY_HOST_TO_DEVICE, s));
+    for (int i = 5120; i < 8192; ++i) chunk[i] = 2;
+    sync(s);
+    std::memset(chunk, 3, 8192);
+}
+
+CORRECT(workspace_shared_on_one_stream) {
+    lift_limits();
+    Buffer x(2 * kX), mask(kX), y(kX), workspace(1 << 20, false);
+    Stream s;
+    for (int i = 0; i < 3; ++i) softmax(x, mask, y, s, workspace);
+    sync(s);
+}
+
+CORRECT(repeated_with_new_addresses) {
+    Buffer x(kX), other(kX), y(kY), z(kY);
+    Stream s;
+    aclTensor *tx = tensor(x, kWidth), *ty = tensor(y, kHalf);
+    const Prepared made = prepare(tx, ty);
+    MUST(aclSetAclOpExecutorRepeatable(made.executor));
+    MUST(aclnnSwiGlu(nullptr, made.size, made.executor, s));
+    MUST(aclSetInputTensorAddr(made.executor, 0, tx, other));
+    MUST(aclSetOutputTensorAddr(made.executor, 0, ty, z));
+    MUST(aclnnSwiGlu(nullptr, made.size, made.executor, s));
+    sync(s);
+    MUST(aclDestroyAclOpExecutor(made.executor));
+    aclDestroyTensor(tx);
+    aclDestroyTensor(ty);
+}
+
+CORRECT(many_readers) {
+    Buffer x(kX), y(kY), z(kY);
+    Stream s1, s2;
+    glu(x, y, s1);
+    glu(x, z, s2);
+}
+
+CORRECT(order_through_three_streams) {
+    Buffer x(kX), y(kX), z(kY);
+    Event e1, e2;
+    Stream s1, s2, s3;
+    glu(x, y, s1);
+    order(s1, s2, e1);
+    order(s2, s3, e2);
+    glu(y, z, s3);
+}
+
+CORRECT(wait_for_a_destroyed_event) {
+    Buffer x(kX), y(kX), z(kY);
+    Stream s1, s2;
+    glu(x, y, s1);
+    {
+        Event e;
+        order(s1, s2, e);
+    }
+    glu(y, z, s2);
+}
+
+CORRECT(recorded_by_one_thread_waited_for_by_another) {
+    Buffer x(kX), y(kX), z(kY);
+    Event e;
+    Stream s1, s2;
+    glu(x, y, s1);
+    record(e, s1);
+    std::thread([&] {
+        MUST(aclrtSetDevice(0));
+        wait(s2, e);
+        glu(y, z, s2);
+        MUST(aclrtResetDevice(0));
+    }).join();
+}
+
+CORRECT(flagged_wait_before_the_record) {
+    Buffer x(kX), y(kX), z(kY);
+    Event e(Kind::flagged);
+    Stream s1, s2;
+    wait(s2, e);
+    glu(y, z, s2);
+    glu(x, y, s1);
+    record(e, s1);
+    sync(s2);
+    read(z);
+}
+
+CORRECT(two_contexts) {
+    Buffer x(kX), y(kY);
+    aclrtContext first = nullptr, second = nullptr;
+    MUST(aclrtGetCurrentContext(&first));
+    MUST(aclrtCreateContext(&second, 0));
+    {
+        Stream s;
+        glu(x, y, s);
+        MUST(aclrtSynchronizeDevice());
+    }
+    read(y);
+    MUST(aclrtSetCurrentContext(first));
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyContext(second));
+}
+
+CORRECT(overlapping_copies_initialise) {
+    Buffer x(kX, false), y(kY);
+    Stream s;
+    std::vector<char> host(kX);
+    MUST(aclrtMemcpy(x, kX, host.data(), kX / 2 + 64, ACL_MEMCPY_HOST_TO_DEVICE));
+    MUST(aclrtMemcpy(x.at(kX / 2 - 64), kX / 2 + 64, host.data(), kX / 2 + 64, ACL_MEMCPY_HOST_TO_DEVICE));
+    glu(x, y, s);
+    sync(s);
+}
+
+CORRECT(interleaved_outputs_and_broadcast_inputs) {
+    lift_limits();
+    Buffer x(kX), all(2 * kX), one(1 << 20), two(1 << 20);
+    Stream s1, s2;
+    const int64_t size[] = {kRows, kWidth}, stride[] = {0, 1}, storage[] = {kWidth};
+    for (int side = 0; side < 2; ++side)
+        glu(aclCreateTensor(size, 2, ACL_FLOAT, stride, 0, ACL_FORMAT_ND, storage, 1, x),
+            tensor(all, kHalf, kWidth, side, 2), side == 0 ? s1 : s2, side == 0 ? one : two);
+}
+
+CORRECT(copies_carry_what_is_written) {
+    Buffer x(kX), copy(kX, false), y(kY);
+    Stream s;
+    MUST(aclrtMemcpy(copy, kX, x, kX, ACL_MEMCPY_DEVICE_TO_DEVICE));
+    glu(copy, y, s);
+    sync(s);
+}
+
+CORRECT(timeout_tried_again) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    glu(x, y, s);
+    while (aclrtSynchronizeStreamWithTimeout(s, 1) != 0) {
+    }
+    read(y);
+}
+
+CORRECT(fork_with_a_child_that_works) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    glu(x, y, s);
+    sync(s);
+    const pid_t child = fork();
+    if (child == 0) {
+        const float seven = 7;
+        MUST(aclrtMemcpy(x, kX, &seven, 4, ACL_MEMCPY_HOST_TO_DEVICE));
+        glu(x, y, s);
+        sync(s);
+        std::_Exit(read(x, kX)[0] == 7 ? 0 : 1);
+    }
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || status != 0) std::abort();
+    if (read(x, kX)[0] != 0) std::abort();  // the child's memory is its own
+}
+
+static Buffer* late_x = nullptr;
+CORRECT(freed_after_finalising) {
+    late_x = new Buffer(kX);
+    aclFinalize();
+    std::atexit([] { delete late_x; });
+}
+
+CORRECT(quick_exit) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    glu(x, y, s);
+    sync(s);
+    MUST(aclrtDestroyStream(s.s));
+    MUST(aclrtFree(x.p));
+    MUST(aclrtFree(y.p));
+    std::quick_exit(0);
+}
+
+// Silent but for the note that --leak-check full gives.
+CORRECT(freed_after_finalising_unused) { const Buffer x(kX, false); }
+
+static sigjmp_buf back;
+CORRECT(own_handler) {
+    // installed after the library's, for a page of the program's own
+    struct sigaction own {};
+    own.sa_handler = [](int) { siglongjmp(back, 1); };
+    sigaction(SIGSEGV, &own, nullptr);
+    Buffer x(kX);
+    void* const page = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (sigsetjmp(back, 1) == 0) {
+        *static_cast<volatile char*>(page) = 1;
+        std::abort();
+    }
+    munmap(page, 4096);
+}
+
+int main(int count, char** words) {
+    const auto program = programs().find(count > 1 ? words[1] : "");
+    if (program == programs().end()) return 98;
+    const World world;
+    program->second();
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Does the suite notice it when a rule of order is broken? Breaks each once, builds, and expects a failure.
+    mutants.py BUILD      a build folder of this tree; its library is made anew, and at the end as it was
+"""
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+ORDER = ROOT / "src/sanitize/order.cpp"
+# What is taken out, or put in its place.
+RULES = {
+    "a task is behind what the host knew": ("    stream.clock.join(front.known);\n", ""),
+    "a wait brings the record's clock": ("        stream.clock.join(record->clock);\n", ""),
+    "a record has the stream's clock": ("{stream.clock, id, front.task.ticket}", "{Clock(), id, front.task.ticket}"),
+    "a wait for a record not asked for holds back": (
+        "    if (waits && record == nullptr && !forced) return false;\n", ""),
+    "a synchronised stream is known": ("learn(streams_[stream].clock)", "learn(Clock())"),
+    "a synchronised event is known": ("learn(found->clock)", "learn(Clock())"),
+    "a callback tells the host": ("    learn(clock);\n}\n\nvoid Order::learn", "}\n\nvoid Order::learn"),
+    "what is behind a callback waits for it": (
+        "    if (stream.held_by != 0 && !forced) return false;\n", ""),
+    "the end of a callback tells the stream": ("    stream.held_by = 0;\n    stream.clock.join(host_);\n",
+                                               "    stream.held_by = 0;\n"),
+    "host accesses are judged": ("check(asked, access, find_(access), host_);", "static_cast<void>(access);"),
+    "two reads are no race": ("(a.writes || b.writes) && ", ""),
+    "only what is ordered is forgotten": ("if (host_.at(kept.task.stream) < kept.number) return false;", ""),
+    "only what is covered is replaced": (" && covered(kept.access, access)", ""),
+    "a read does not stand for a write": ("(access.writes || !kept.access.writes) && ", ""),
+}
+
+
+def build(folder):
+    subprocess.run(["cmake", "--build", folder, "--target", "gradus"], check=True, stdout=subprocess.DEVNULL)
+
+
+def main():
+    folder, original, survived = sys.argv[1], ORDER.read_text(), []
+    try:
+        for rule, (old, new) in RULES.items():
+            assert original.count(old) == 1, (rule, original.count(old))
+            ORDER.write_text(original.replace(old, new))
+            build(folder)
+            noticed = subprocess.run(["ctest", "--test-dir", folder, "-R", "sanitize_(random|planted)", "--timeout", "60"],
+                                     stdout=subprocess.DEVNULL).returncode != 0
+            print("noticed " if noticed else "SURVIVED", rule, flush=True)
+            survived += [] if noticed else [rule]
+    finally:
+        ORDER.write_text(original)
+        build(folder)
+    return 1 if survived else 0
+
+
+sys.exit(main())

@@ -1,0 +1,667 @@
+// Programs with one mistake each, and, with a second argument, the same without it.
+//   planted NAME [mended]
+// test_planted.py reads here what each must give: `expect` names the ids, `argument` is the one that the first finding
+// names; its two stacks go through the lines that end with a and b.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "world.h"
+
+static bool mended = false;
+
+static std::map<std::string, void (*)()>& programs() {
+    static std::map<std::string, void (*)()> all;
+    return all;
+}
+#define PLANTED(name)                                                   \
+    static void name();                                                 \
+    static const bool name##_listed = (programs()[#name] = name, true); \
+    static void name()
+
+// expect race argument=src
+PLANTED(read_too_early) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    glu(x, y, s);  // b
+    if (mended) sync(s);
+    read(y);  // a
+}
+
+// expect race argument=src
+PLANTED(record_before_the_launch) {
+    Buffer x(kX), y(kY);
+    Event e;
+    Stream s;
+    if (!mended) record(e, s);
+    glu(x, y, s);  // b
+    if (mended) record(e, s);
+    MUST(aclrtSynchronizeEvent(e));
+    read(y);  // a
+}
+
+// expect race argument=src
+PLANTED(other_stream_synchronised) {
+    Buffer x(kX), y(kY);
+    Stream s, other;
+    glu(x, y, s);  // b
+    sync(mended ? s : other);
+    read(y);  // a
+}
+
+// expect race error-ignored argument=src
+PLANTED(timeout_expired) {
+    Buffer x(kX), y(kY);
+    Event e(Kind::flagged);
+    Stream s, other;
+    wait(s, e);
+    glu(x, y, s);  // b
+    if (mended) record(e, other);
+    aclrtSynchronizeStreamWithTimeout(s, mended ? 10000 : 1);
+    if (!mended) record(e, other);
+    read(y);  // a
+}
+
+// expect race argument=x
+PLANTED(no_event_between) {
+    Buffer x(kX), y(kX), z(kY);
+    Event e;
+    Stream s1, s2;
+    glu(x, y, s1);  // b
+    if (mended) order(s1, s2, e);
+    glu(y, z, s2);  // a
+}
+
+// expect race argument=x
+PLANTED(wait_before_record) {
+    Buffer x(kX), y(kX), z(kY);
+    Event e;
+    Stream s1, s2;
+    if (!mended) wait(s2, e);
+    glu(x, y, s1);  // b
+    record(e, s1);
+    if (mended) wait(s2, e);
+    glu(y, z, s2);  // a
+}
+
+// expect race argument=x
+PLANTED(waits_for_the_old_record) {
+    Buffer x(kX), y(kX), z(kY);
+    Event e;
+    Stream s1, s2;
+    record(e, s1);
+    if (!mended) wait(s2, e);
+    glu(x, y, s1);  // b
+    record(e, s1);
+    if (mended) wait(s2, e);
+    glu(y, z, s2);  // a
+}
+
+// expect race argument=x
+PLANTED(record_on_the_wrong_stream) {
+    Buffer x(kX), y(kX), z(kY);
+    Event e;
+    Stream s1, s2, s3;
+    glu(x, y, s1);  // b
+    record(e, mended ? s1 : s3);
+    wait(s2, e);
+    glu(y, z, s2);  // a
+}
+
+// expect race argument=devPtr
+PLANTED(overwritten_while_read) {
+    Buffer x(kX), y(kY);
+    Event e;
+    Stream s1, s2;
+    glu(x, y, s1);  // b
+    if (mended) order(s1, s2, e);
+    MUST(aclrtMemsetAsync(x, kX, 0, kX, s2));  // a
+}
+
+// expect race argument=out
+PLANTED(two_outputs_in_one_buffer) {
+    Buffer x(kX), y(kY);
+    Event e;
+    Stream s1, s2;
+    glu(x, y, s1);  // b
+    if (mended) order(s1, s2, e);
+    glu(x, y, s2);  // a
+}
+
+// expect race argument=out
+PLANTED(views_that_overlap) {
+    lift_limits();
+    Buffer x(kX), all(2 * kX), one(1 << 20), two(1 << 20);
+    Stream s1, s2;
+    // columns 0, 2, 4, … and 2, 4, … again; mended: 1, 3, 5, …
+    glu(tensor(x, kWidth), tensor(all, kHalf, kWidth, 0, 2), s1, one);               // b
+    glu(tensor(x, kWidth), tensor(all, kHalf, kWidth, mended ? 1 : 2, 2), s2, two);  // a
+}
+
+// expect race argument=workspace
+PLANTED(one_workspace_on_two_streams) {
+    lift_limits();
+    Buffer x(2 * kX), mask(kX), y(kX), z(kX), one(1 << 20), two(1 << 20);
+    Stream s1, s2;
+    softmax(x, mask, y, s1, one);                     // b
+    softmax(x, mask, z, s2, mended ? two.p : one.p);  // a
+}
+
+// expect free-in-use argument=workspace
+PLANTED(workspace_freed_at_once) {
+    lift_limits();
+    Buffer x(2 * kX), mask(kX), y(kX);
+    Stream s;
+    void* workspace = nullptr;
+    MUST(aclrtMalloc(&workspace, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
+    softmax(x, mask, y, s, workspace);  // b
+    if (mended) sync(s);
+    MUST(aclrtFree(workspace));  // a
+}
+
+// expect free-in-use argument=x
+PLANTED(input_freed_at_once) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    glu(x, y, s);  // b
+    if (mended) sync(s);
+    MUST(aclrtFree(x.p));  // a
+    x.p = nullptr;
+}
+
+// expect free-in-use argument=out
+PLANTED(output_freed_at_once) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    glu(x, y, s);  // b
+    if (mended) sync(s);
+    MUST(aclrtFree(y.p));  // a
+    y.p = nullptr;
+}
+
+// expect use-after-free error-ignored argument=x
+PLANTED(tensor_of_freed_memory) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    aclTensor *tx = tensor(x, kWidth), *ty = tensor(y, kHalf);
+    if (!mended) {
+        MUST(aclrtFree(x.p));  // b
+        MUST(aclrtMalloc(&x.p, kX, ACL_MEM_MALLOC_HUGE_FIRST));
+        MUST(aclrtMemset(x, kX, 0, kX));
+    }
+    const Prepared made = prepare(tx, ty);
+    aclnnSwiGlu(nullptr, made.size, made.executor, s);  // a
+    aclDestroyTensor(tx);
+    aclDestroyTensor(ty);
+}
+
+// expect address-reused argument=x
+PLANTED(address_used_again) {
+    Buffer y(kY);
+    Stream s;
+    void* x = nullptr;
+    MUST(aclrtMalloc(&x, kX, ACL_MEM_MALLOC_HUGE_FIRST));
+    aclTensor *tx = tensor(x, kWidth), *ty = tensor(y, kHalf);
+    MUST(aclrtFree(x));  // b
+    // without a quarantine the kernel gives the same pages out again, if it is asked often enough
+    std::vector<void*> others;
+    for (void* fresh = nullptr; fresh != x && others.size() < 1000; others.push_back(fresh))
+        MUST(aclrtMalloc(&fresh, kX, ACL_MEM_MALLOC_HUGE_FIRST));
+    MUST(aclrtMemset(x, kX, 0, kX));
+    if (mended) {
+        aclDestroyTensor(tx);
+        tx = tensor(x, kWidth);
+    }
+    const Prepared made = prepare(tx, ty);
+    MUST(aclnnSwiGlu(nullptr, made.size, made.executor, s));  // a
+    aclDestroyTensor(tx);
+    aclDestroyTensor(ty);
+    sync(s);
+    for (void* other : others) MUST(aclrtFree(other));
+}
+
+// expect host-touches-inflight argument=src
+PLANTED(pinned_source_overwritten) {
+    Buffer x(8192);
+    Pinned host(8192);
+    Stream s;
+    MUST(aclrtMemcpyAsync(x, 8192, host, 8192, ACL_MEMCPY_HOST_TO_DEVICE, s));  // b
+    if (mended) sync(s);
+    static_cast<volatile char*>(host.p)[5000] = 1;  // a
+}
+
+// expect host-touches-inflight argument=dst
+PLANTED(pinned_result_read_too_early) {
+    Buffer x(8192);
+    Pinned host(8192);
+    Stream s;
+    MUST(aclrtMemcpyAsync(host, 8192, x, 8192, ACL_MEMCPY_DEVICE_TO_HOST, s));  // b
+    if (mended) sync(s);
+    (void)static_cast<volatile char*>(host.p)[100];  // a
+}
+
+// expect host-free-in-use argument=src
+PLANTED(pinned_freed_at_once) {
+    Buffer x(8192);
+    Pinned host(8192);
+    Stream s;
+    MUST(aclrtMemcpyAsync(x, 8192, host, 8192, ACL_MEMCPY_HOST_TO_DEVICE, s));  // b
+    if (mended) sync(s);
+    MUST(aclrtFreeHost(host.p));  // a
+    host.p = nullptr;
+}
+
+// expect host-touches-device
+PLANTED(host_reads_device_memory) {
+    Buffer x(kX);
+    float value = 0;
+    if (mended)
+        MUST(aclrtMemcpy(&value, 4, x, 4, ACL_MEMCPY_DEVICE_TO_HOST));
+    else
+        value = *static_cast<volatile float*>(x.p);  // a
+    if (value != 0) std::abort();
+}
+
+// expect host-touches-device
+PLANTED(host_writes_device_memory) {
+    Buffer x(kX);
+    const float value = 7;
+    if (mended)
+        MUST(aclrtMemcpy(x.at(64), 4, &value, 4, ACL_MEMCPY_HOST_TO_DEVICE));
+    else
+        *reinterpret_cast<volatile float*>(x.at(64)) = value;  // a
+    if (read(x, kX)[16] != 7) std::abort();
+}
+
+// expect out-of-footprint error-ignored argument=x
+PLANTED(host_memory_as_a_tensor) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    std::vector<float> host(kX / 4);
+    aclTensor *tx = tensor(mended ? x.p : host.data(), kWidth), *ty = tensor(y, kHalf);
+    const Prepared made = prepare(tx, ty);
+    aclnnSwiGlu(nullptr, made.size, made.executor, s);  // a
+    aclDestroyTensor(tx);
+    aclDestroyTensor(ty);
+}
+
+// expect uninitialised argument=x
+PLANTED(input_never_written) {
+    Buffer x(kX, mended), y(kY);
+    Stream s;
+    glu(x, y, s);  // a
+    sync(s);
+}
+
+// expect uninitialised argument=x
+PLANTED(half_an_input_written) {
+    Buffer x(kX, false), y(kY);
+    Stream s;
+    std::vector<char> host(kX);
+    const size_t bytes = mended ? kX : kX / 2;
+    MUST(aclrtMemcpy(x, kX, host.data(), bytes, ACL_MEMCPY_HOST_TO_DEVICE));
+    glu(x, y, s);  // a
+    sync(s);
+}
+
+// expect uninitialised-copy argument=src
+PLANTED(wrong_buffer_copied_back) {
+    Buffer x(kX), y(kY, false), z(kY, false);
+    Stream s;
+    glu(x, y, s);
+    sync(s);
+    read(mended ? y : z);  // a
+}
+
+// expect beyond-size uninitialised-copy argument=src
+PLANTED(halves_read_as_floats) {
+    Buffer y(kY / 2);
+    std::vector<char> host(kY);
+    const size_t bytes = mended ? kY / 2 : kY / 2 + 16;
+    MUST(aclrtMemcpy(host.data(), kY, y, bytes, ACL_MEMCPY_DEVICE_TO_HOST));  // a
+}
+
+// expect out-of-footprint error-ignored argument=src
+PLANTED(read_beyond_the_memory) {
+    Buffer y(kY);
+    std::vector<char> host(8192);
+    const size_t bytes = mended ? kY : 8192;
+    aclrtMemcpy(host.data(), 8192, y, bytes, ACL_MEMCPY_DEVICE_TO_HOST);  // a
+}
+
+// expect beyond-size argument=out
+PLANTED(one_row_too_far) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    glu(tensor(x, kWidth), tensor(y, kHalf, 0, mended ? 0 : kHalf), s);  // a
+    sync(s);
+}
+
+// expect out-of-footprint error-ignored argument=out
+PLANTED(one_row_beyond_the_storage) {
+    Buffer x(kX), y(2 * kY);
+    Stream s;
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    aclTensor *tx = tensor(x, kWidth), *ty = tensor(y, kHalf, 0, mended ? 0 : kHalf, 1, kRows * kHalf);
+    const int code = aclnnSwiGluGetWorkspaceSize(tx, -1, ty, &size, &executor);  // a
+    if (code == 0) MUST(aclnnSwiGlu(nullptr, size, executor, s));
+    aclDestroyTensor(tx);
+    aclDestroyTensor(ty);
+}
+
+// expect executor-reused error-ignored argument=executor
+PLANTED(executor_launched_twice) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    aclTensor *tx = tensor(x, kWidth), *ty = tensor(y, kHalf);
+    const Prepared made = prepare(tx, ty);
+    if (mended) MUST(aclSetAclOpExecutorRepeatable(made.executor));
+    MUST(aclnnSwiGlu(nullptr, made.size, made.executor, s));  // b
+    aclnnSwiGlu(nullptr, made.size, made.executor, s);        // a
+    sync(s);
+    if (mended) MUST(aclDestroyAclOpExecutor(made.executor));
+    aclDestroyTensor(tx);
+    aclDestroyTensor(ty);
+}
+
+// expect leak what=executor
+PLANTED(executor_left) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    aclTensor *tx = tensor(x, kWidth), *ty = tensor(y, kHalf);
+    const Prepared made = prepare(tx, ty);  // a
+    MUST(aclSetAclOpExecutorRepeatable(made.executor));
+    MUST(aclnnSwiGlu(nullptr, made.size, made.executor, s));
+    sync(s);
+    if (mended) MUST(aclDestroyAclOpExecutor(made.executor));
+    aclDestroyTensor(tx);
+    aclDestroyTensor(ty);
+}
+
+// expect stale-address error-ignored argument=x
+PLANTED(repeated_with_a_freed_address) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    aclTensor *tx = tensor(x, kWidth), *ty = tensor(y, kHalf);
+    const Prepared made = prepare(tx, ty);
+    MUST(aclSetAclOpExecutorRepeatable(made.executor));
+    MUST(aclnnSwiGlu(nullptr, made.size, made.executor, s));
+    sync(s);
+    MUST(aclrtFree(x.p));  // b
+    MUST(aclrtMalloc(&x.p, kX, ACL_MEM_MALLOC_HUGE_FIRST));
+    MUST(aclrtMemset(x, kX, 0, kX));
+    if (mended) MUST(aclSetInputTensorAddr(made.executor, 0, tx, x.p));
+    aclnnSwiGlu(nullptr, made.size, made.executor, s);  // a
+    sync(s);
+    MUST(aclDestroyAclOpExecutor(made.executor));
+    aclDestroyTensor(tx);
+    aclDestroyTensor(ty);
+}
+
+// expect destroyed-between-phases argument=x
+PLANTED(tensor_destroyed_between_the_phases) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    aclTensor *tx = tensor(x, kWidth), *ty = tensor(y, kHalf);
+    const Prepared made = prepare(tx, ty);
+    if (!mended) aclDestroyTensor(tx);                        // b
+    MUST(aclnnSwiGlu(nullptr, made.size, made.executor, s));  // a
+    if (mended) aclDestroyTensor(tx);
+    aclDestroyTensor(ty);
+    sync(s);
+}
+
+// expect api-error bad-handle error-ignored
+PLANTED(failed_phase_one_launched) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    uint64_t size = 0;
+    aclOpExecutor* executor = reinterpret_cast<aclOpExecutor*>(0x7000);
+    aclTensor *tx = tensor(x, mended ? kWidth : kWidth - 1), *ty = tensor(y, kHalf);
+    aclnnSwiGluGetWorkspaceSize(tx, -1, ty, &size, &executor);  // a
+    aclnnSwiGlu(nullptr, size, executor, s);
+    aclDestroyTensor(tx);
+    aclDestroyTensor(ty);
+}
+
+// expect workspace-size error-ignored uninitialised-copy argument=workspaceSize
+PLANTED(workspace_too_small) {
+    lift_limits();
+    Buffer x(2 * kX), mask(kX), y(kX, false), workspace(1 << 20);
+    Stream s;
+    const Prepared made = prepare_softmax(x, mask, y);
+    aclnnScaledMaskedSoftmax(workspace, mended ? made.size : made.size - 1, made.executor, s);  // a
+    sync(s);
+    read(y);
+    for (const aclTensor* one : made.tensors) aclDestroyTensor(one);
+}
+
+// expect context error-ignored
+PLANTED(thread_without_a_device) {
+    std::thread([] {
+        if (mended) MUST(aclrtSetDevice(0));
+        void* p = nullptr;
+        aclrtMalloc(&p, 64, ACL_MEM_MALLOC_HUGE_FIRST);  // a
+        if (p != nullptr) MUST(aclrtFree(p));
+        if (mended) aclrtResetDevice(0);
+    }).join();
+}
+
+// expect context error-ignored
+PLANTED(stream_of_another_device) {
+    Buffer x(kX);
+    Stream s;
+    MUST(aclrtSetDevice(1));
+    if (mended) MUST(aclrtSetDevice(0));
+    aclrtMemsetAsync(x, kX, 0, kX, s);  // a
+    if (!mended) MUST(aclrtSetDevice(0));
+    sync(s);
+    MUST(aclrtResetDevice(1));
+    MUST(aclrtResetDevice(0));
+}
+
+// expect bad-handle
+PLANTED(address_of_a_stream_destroyed) {
+    aclrtStream s = nullptr;
+    MUST(aclrtCreateStream(&s));
+    if (!mended) aclrtDestroyStream(&s);  // a
+    MUST(aclrtDestroyStream(s));
+}
+
+// expect bad-free error-ignored
+PLANTED(freed_twice) {
+    void* p = nullptr;
+    MUST(aclrtMalloc(&p, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+    MUST(aclrtFree(p));         // b
+    if (!mended) aclrtFree(p);  // a
+}
+
+// expect bad-free error-ignored
+PLANTED(host_memory_freed_as_the_device_s) {
+    Pinned host(64);
+    if (!mended) aclrtFree(host.p);  // a
+}
+
+// expect bad-free
+PLANTED(freed_in_the_middle) {
+    Buffer x(kX);
+    if (!mended) aclrtFree(x.at(16));  // a
+}
+
+// expect leak
+PLANTED(everything_left) {
+    auto* const x = new Buffer(kX);  // a
+    auto* const y = new Buffer(kX);
+    auto* const s = new Stream;
+    auto* const e = new Event;
+    aclTensor *one = tensor(*x, kWidth), *two = tensor(*y, kWidth), *three = tensor(*y, kWidth);
+    const aclTensor* both[] = {two, three};
+    aclTensorList* const list = aclCreateTensorList(both, 2);
+    if (!mended) return;
+    aclDestroyTensorList(list);
+    aclDestroyTensor(one);
+    delete s;
+    delete e;
+    delete x;
+    delete y;
+}
+
+// expect not-waited-for leak
+PLANTED(exit_with_work_queued) {
+    auto* const x = new Buffer(kX);
+    auto* const y = new Buffer(kY);
+    auto* const s = new Stream;
+    glu(*x, *y, *s);  // a
+    if (mended) {
+        sync(*s);
+        delete s;
+        delete y;
+        delete x;
+    }
+    std::exit(0);
+}
+
+// expect deadlock
+PLANTED(nobody_records) {
+    Buffer x(kX), y(kY);
+    Event e(Kind::flagged);
+    Stream s, other;
+    wait(s, e);  // b
+    if (mended) record(e, other);
+    sync(s);  // a
+}
+
+static aclrtStream stream_of_callback = nullptr;
+static Buffer *callback_x = nullptr, *callback_y = nullptr;
+
+// expect portability
+PLANTED(callback_launches) {
+    Buffer x(kX), y(kY);
+    Stream s, other;
+    stream_of_callback = other;
+    callback_x = &x;
+    callback_y = &y;
+    const auto body = [](void*) {
+        MUST(aclrtMemsetAsync(*callback_x, kX, 0, kX, stream_of_callback));  // a
+    };
+    if (mended) {
+        sync(s);
+        MUST(aclrtMemsetAsync(x, kX, 0, kX, other));
+    } else {
+        MUST(aclrtLaunchHostFunc(s, body, nullptr));
+    }
+    sync(s);
+    sync(other);
+}
+
+// expect race portability argument=src
+PLANTED(callback_reads_what_later_work_writes) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    callback_y = &y;
+    MUST(aclrtSubscribeReport(pthread_self(), s));
+    if (mended) glu(x, y, s);
+    if (mended) sync(s);
+    const auto body = [](void*) {
+        if (!mended) read(*callback_y);  // a
+    };
+    MUST(aclrtLaunchCallback(body, nullptr, ACL_CALLBACK_NO_BLOCK, s));
+    if (!mended) glu(x, y, s);  // b
+    MUST(aclrtProcessReport(-1));
+    MUST(aclrtUnSubscribeReport(pthread_self(), s));
+}
+
+// expect race argument=out
+PLANTED(in_place_while_read) {
+    Buffer x(kX), g(kY), y(kY);
+    Event e;
+    Stream s1, s2;
+    glu(x, y, s1);  // b
+    if (mended) order(s1, s2, e);
+    aclTensor *ty = tensor(g, kHalf), *tx = tensor(x, kWidth);
+    Prepared made;
+    MUST(aclnnSwiGluGradGetWorkspaceSize(ty, tx, -1, tx, &made.size, &made.executor));
+    MUST(aclnnSwiGluGrad(nullptr, made.size, made.executor, s2));  // a
+    aclDestroyTensor(ty);
+    aclDestroyTensor(tx);
+}
+
+// expect race argument=dst
+PLANTED(rows_of_a_copy_reach_too_far) {
+    lift_limits();
+    Buffer x(kX), all(2 * kX), from(kX), one(1 << 20);
+    Stream s1, s2;
+    glu(tensor(x, kWidth), tensor(all, kHalf, kWidth), s1, one);  // b
+    const size_t width = 4 * kHalf;
+    MUST(aclrtMemcpy2dAsync(all.at(mended ? width : width - 4), 4 * kWidth, from, 4 * kWidth, width, kRows,  // a
+                            ACL_MEMCPY_DEVICE_TO_DEVICE, s2));                                               // a
+}
+
+// expect race argument=src
+PLANTED(device_synchronised_under_another_context) {
+    Buffer x(kX), y(kY);
+    aclrtContext first = nullptr, second = nullptr;
+    MUST(aclrtGetCurrentContext(&first));
+    MUST(aclrtCreateContext(&second, 0));
+    MUST(aclrtSetCurrentContext(first));
+    {
+        Stream s;
+        glu(x, y, s);  // b
+        if (!mended) MUST(aclrtSetCurrentContext(second));
+        MUST(aclrtSynchronizeDevice());
+        read(y);  // a
+        MUST(aclrtSetCurrentContext(first));
+    }
+    MUST(aclrtDestroyContext(second));
+}
+
+// expect portability error-ignored
+PLANTED(asynchronous_copy_on_the_host) {
+    Pinned a(64), b(64);
+    Stream s;
+    if (mended)
+        MUST(aclrtMemcpy(a, 64, b, 64, ACL_MEMCPY_HOST_TO_HOST));
+    else
+        aclrtMemcpyAsync(a, 64, b, 64, ACL_MEMCPY_HOST_TO_HOST, s);  // a
+}
+
+// expect race argument=x
+PLANTED(event_reset_between) {
+    Buffer x(kX), y(kX), z(kY);
+    Event e;
+    Stream s1, s2;
+    glu(x, y, s1);  // b
+    record(e, s1);
+    if (!mended) MUST(aclrtResetEvent(e, s1));
+    wait(s2, e);
+    glu(y, z, s2);  // a
+}
+
+// expect race
+PLANTED(bits_depend_on_the_order) {
+    Buffer x(kX), y(kY);
+    Stream s1, s2;
+    const std::vector<float> ones(kX / 4, 1);
+    MUST(aclrtMemcpy(x, kX, ones.data(), kX, ACL_MEMCPY_HOST_TO_DEVICE));
+    glu(x, y, s1);
+    if (mended) sync(s1);
+    MUST(aclrtMemsetAsync(x, kX, 0, kX, s2));
+    sync(s2);
+    if (mended) glu(x, y, s2);
+    sync(s1);
+    sync(s2);
+    read(y);
+}
+
+int main(int count, char** words) {
+    const auto program = programs().find(count > 1 ? words[1] : "");
+    if (program == programs().end()) return 98;
+    mended = count > 2;
+    const World world;
+    program->second();
+}

@@ -1,0 +1,136 @@
+"""gradus sanitize, as a user calls it."""
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GRADUS, PLANTED, CORRECT = os.environ["GRADUS"], os.environ["PLANTED"], os.environ["CORRECT"]
+
+
+def sanitize(*words, environment=None):
+    return subprocess.run([GRADUS, "sanitize", *words], capture_output=True, text=True, timeout=100,
+                          env=dict(os.environ, **(environment or {})))
+
+
+class Command(unittest.TestCase):
+    def test_exit_codes(self):
+        self.assertEqual(sanitize("--", PLANTED, "no_event_between").returncode, 1)
+        self.assertEqual(sanitize("--error-exitcode", "42", "--", PLANTED, "no_event_between").returncode, 42)
+        self.assertEqual(sanitize("--", PLANTED, "no_event_between", "mended").returncode, 0)
+        self.assertEqual(sanitize("--", PLANTED, "executor_left").returncode, 0)  # a leak is a warning
+        self.assertEqual(sanitize("--", PLANTED, "no_such_program").returncode, 98)  # the program's own
+        self.assertEqual(sanitize("--", "/no/such/file").returncode, 127)
+        self.assertEqual(sanitize("--", "sh", "-c", "kill -9 $$").returncode, 128 + 9)
+        self.assertEqual(sanitize().returncode, 2)
+
+    def test_report_names_the_missing_calls(self):
+        report = sanitize("--", PLANTED, "no_event_between").stderr
+        self.assertRegex(report, r"error race \(read after write\) #1\n  aclnnSwiGlu, launch 2 on stream 2, reads x")
+        self.assertRegex(report, r"fix: after \S+ aclrtRecordEvent\(e, stream 1\), before \S+ aclrtStreamWaitEvent")
+        self.assertIn("gradus sanitize: 1 error, 0 warnings", report)
+
+    def test_json(self):
+        document = json.loads(sanitize("--json", "--", PLANTED, "input_never_written").stdout)
+        self.assertEqual([f["id"] for f in document["findings"]], ["uninitialised"])
+        self.assertEqual((document["exit"], document["program_exit"]), (1, 0))
+        # behind -- it is the program's word
+        self.assertEqual(sanitize("--", "echo", "--json").stdout, "--json\n")
+
+    def test_tools(self):
+        self.assertEqual(sanitize("--tool", "leakcheck", "--", PLANTED, "no_event_between").returncode, 0)
+        self.assertEqual(sanitize("--tool", "racecheck", "--", PLANTED, "no_event_between").returncode, 1)
+        words = ("--", PLANTED, "host_memory_as_a_tensor")
+        self.assertIn("out-of-footprint", sanitize(*words).stderr)
+        self.assertNotIn("out-of-footprint", sanitize("--report-api-errors", "no", *words).stderr)
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page, lines, log = (os.path.join(folder, name) for name in ("page.html", "found.json", "log"))
+            done = sanitize("-o", page, "-o", lines, "--log-file", log, "--", PLANTED, "no_event_between")
+            self.assertNotIn("race", done.stderr)
+            with open(page) as file:
+                html = file.read()
+            self.assertIn("nothing orders the two", html)
+            self.assertIn("planted.cpp", html)
+            with open(lines) as file:
+                self.assertEqual([json.loads(line)["id"] for line in file], ["race"])
+            with open(log) as file:
+                self.assertIn("error race", file.read())
+
+    def test_suppressions(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("# known\nrace no_event_between\n")
+            file.flush()
+            done = sanitize("--suppressions", file.name, "--", PLANTED, "no_event_between")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("1 suppressed", done.stderr)
+            self.assertEqual(sanitize("--suppressions", file.name, "--", PLANTED, "wait_before_record").returncode, 1)
+
+    def test_leaks_in_full(self):
+        done = sanitize("--leak-check", "full", "--", PLANTED, "everything_left").stderr
+        self.assertEqual(len(re.findall(r"warning leak \(tensor\)", done)), 3)
+        self.assertEqual(len(re.findall(r"warning leak \(memory\)", done)), 2)
+        for what in ("stream", "event", "tensor list"):
+            self.assertIn(f"leak ({what})", done)
+        short = sanitize("--", PLANTED, "everything_left").stderr
+        self.assertEqual(len(re.findall(r"warning leak \(tensor\)", short)), 1)
+        self.assertIn("unused", sanitize("--leak-check", "full", "--", CORRECT, "freed_after_finalising_unused").stderr)
+
+    def test_schedules(self):
+        good = sanitize("--schedules", "6", "--", CORRECT, "double_buffering")
+        self.assertEqual(good.returncode, 0, good.stderr)
+        self.assertIn("6 schedules, 0 with other results", good.stderr)
+        bad = sanitize("--tool", "leakcheck", "--schedules", "6", "--", PLANTED, "bits_depend_on_the_order")
+        self.assertEqual(bad.returncode, 1, bad.stderr)
+        self.assertRegex(bad.stderr, r"GRADUS_SCHEDULE=late: copy \d+ to the host brings other bits")
+        self.assertRegex(bad.stderr, r"planted.cpp:\d+ bits_depend_on_the_order")
+
+    def test_correct_programs_under_every_schedule(self):
+        with open(os.path.join(HERE, "correct.cpp")) as file:
+            names = re.findall(r"^CORRECT\((\w+)\)", file.read(), re.M)
+        for schedule in ("now", "late", "random:3"):
+            for name in names:
+                if "callback_waits" in name and schedule == "now":
+                    continue  # which runs the callback first, and it waits for what is asked for later
+                done = sanitize("--", CORRECT, name, environment={"GRADUS_SCHEDULE": schedule})
+                self.assertEqual(done.returncode, 0, f"{schedule} {name}: {done.stderr}")
+
+    def test_every_id_is_explained(self):
+        text = sanitize("--explain", "all").stdout
+        with open(os.path.join(HERE, "../../docs/sanitizer.md")) as file:
+            self.assertTrue(file.read().endswith(text), "docs/sanitizer.md: gradus sanitize --explain all")
+        with open(os.path.join(HERE, "planted.cpp")) as file:
+            expected = {word for line in re.findall(r"^// expect (.*)$", file.read(), re.M) for word in line.split()
+                        if "=" not in word}
+        for name in expected:
+            self.assertIn(f"### {name}\n", text)
+        self.assertEqual(sanitize("--explain", "nonsense").returncode, 2)
+
+    def test_a_program_s_own_handler(self):
+        for name in ("own_handler", "faulthandler"):
+            done = sanitize("--", CORRECT, name) if name == "own_handler" else sanitize(
+                "--", "python3", "-c", "import faulthandler, os, signal; faulthandler.enable();"
+                f"import ctypes; ctypes.CDLL({os.environ['LIBRARY']!r}); os.kill(os.getpid(), signal.SIGSEGV)")
+            if name == "own_handler":
+                self.assertEqual(done.returncode, 0, done.stderr)
+            else:
+                self.assertIn("Fatal Python error: Segmentation fault", done.stderr)
+                self.assertEqual(done.returncode, 128 + 11)
+
+    @unittest.skipUnless(os.environ.get("WITH_ASAN"), "the build has a compiler's sanitizer itself")
+    def test_beside_address_sanitizer(self):
+        program, options = os.environ["WITH_ASAN"], {"ASAN_OPTIONS": "detect_leaks=0"}
+        for name in ("host_reads_device_memory", "host_writes_device_memory", "pinned_source_overwritten",
+                     "no_event_between"):
+            done = sanitize("--", program, name, environment=options)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("1 error, 0 warnings", done.stderr)
+            self.assertNotIn("AddressSanitizer", done.stderr)
+            self.assertEqual(sanitize("--", program, name, "mended", environment=options).returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

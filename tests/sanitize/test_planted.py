@@ -1,0 +1,94 @@
+"""Every planted program gives exactly its finding, its mended twin gives none, and so do the correct programs."""
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PLANTED, CORRECT = os.environ["PLANTED"], os.environ["CORRECT"]
+# What a program needs besides the default, by name.
+SETTINGS = {"address_used_again": "on,quarantine=0"}
+
+
+def read(path):
+    if not os.path.exists(path):
+        return ""
+    with open(path) as file:
+        return file.read()
+
+
+def run(program, *words, settings="on", expect_code=(0,)):
+    with tempfile.TemporaryDirectory() as folder:
+        log, lines = os.path.join(folder, "log"), os.path.join(folder, "json")
+        environment = dict(os.environ, GRADUS_SANITIZE=f"{settings},log={log},json={lines}")
+        done = subprocess.run([program, *words], env=environment, capture_output=True, text=True, timeout=60)
+        text, found = read(log), [json.loads(line) for line in read(lines).splitlines()]
+        assert done.returncode in expect_code, (words, done.returncode, done.stderr, text)
+        return [f for f in found if "summary" not in f], text
+
+
+def parse(source, macro):
+    """name → what its comment expects, and the lines marked a and b."""
+    programs, expected, current = {}, "", None
+    for number, line in enumerate(read(os.path.join(HERE, source)).splitlines(), 1):
+        if line.startswith("// expect "):
+            expected = line[len("// expect "):].split()
+        begin = re.match(rf"{macro}\((\w+)\) {{", line)
+        if begin:
+            current = programs[begin.group(1)] = {"expected": expected, "a": set(), "b": set()}
+        mark = re.search(r"// ([ab])$", line.rstrip())
+        if mark and current is not None:
+            current[mark.group(1)].add(number)
+    return programs
+
+
+def lines_of(finding, part):
+    if part >= len(finding["parts"]):
+        return set()
+    return {f["line"] for f in finding["parts"][part]["stack"] if os.path.basename(f["file"]) == "planted.cpp"}
+
+
+class Planted(unittest.TestCase):
+    def check(self, name, program):
+        ids = {word for word in program["expected"] if "=" not in word}
+        keys = dict(word.split("=") for word in program["expected"] if "=" in word)
+        found, text = run(PLANTED, name, settings=SETTINGS.get(name, "on"), expect_code=(0, 1))
+        self.assertEqual({f["id"] for f in found}, ids, f"{name}: {text}")
+        first = next(f for f in found if f["id"] == program["expected"][0])
+        for key, value in keys.items():
+            self.assertEqual(first.get(key), value, f"{name}: {key}: {text}")
+        for mark, part in (("a", 0), ("b", 1)):
+            if program[mark]:
+                self.assertTrue(program[mark] & lines_of(first, part), f"{name}: line {mark} {program[mark]}: {text}")
+
+    def test_planted(self):
+        programs = parse("planted.cpp", "PLANTED")
+        self.assertGreater(len(programs), 45)
+        with ThreadPoolExecutor(2) as pool:
+            for result in [pool.submit(self.check, *item) for item in programs.items()]:
+                with self.subTest():
+                    result.result()
+
+    def silent(self, program, *words):
+        found, text = run(program, *words, settings=SETTINGS.get(words[0], "on"))
+        self.assertEqual(found, [], f"{words}: {text}")
+        self.assertIn("gradus sanitize: nothing found", text, words)
+
+    def test_mended(self):
+        with ThreadPoolExecutor(2) as pool:
+            for result in [pool.submit(self.silent, PLANTED, name, "mended") for name in parse("planted.cpp", "PLANTED")]:
+                with self.subTest():
+                    result.result()
+
+    def test_correct(self):
+        with ThreadPoolExecutor(2) as pool:
+            for result in [pool.submit(self.silent, CORRECT, name) for name in parse("correct.cpp", "CORRECT")]:
+                with self.subTest():
+                    result.result()
+
+
+if __name__ == "__main__":
+    unittest.main()
