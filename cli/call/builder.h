@@ -25,8 +25,8 @@ inline bool is_reference(const std::string& example) { return !example.empty() &
 
 class Builder {
   public:
-    Builder(const Operator& op, uint64_t seed, std::optional<aclDataType> dtype)
-        : op_(op), seed_(seed), dtype_(dtype) {}
+    Builder(const Operator& op, uint64_t seed, std::optional<aclDataType> dtype, bool judged = false)
+        : op_(op), seed_(seed), dtype_(dtype), judged_(judged) {}
 
     void read(const std::vector<std::string>& words);
     // What another call has already, for the arguments of the same name.
@@ -69,6 +69,7 @@ class Builder {
     std::map<std::string, Call> forwards_;  // run already, by operator
     std::map<std::string, std::string> origins_;
     bool strict_ = false;  // an input is a file: nothing is made up unasked
+    bool judged_;          // factors must be given, too
     std::string line_, misfit_;
 };
 

@@ -143,12 +143,13 @@ bool Builder::is_auto(const Argument& argument) const {
     return found != texts.end() && found->second == "auto";
 }
 
-// Beside files nothing is made up unasked. What can have one value only is no choice; neither is a whole number with a
-// default, such as dim, but a factor that somebody forgot changes everything.
+// Beside files nothing is made up unasked. What can have one value only is no choice; nor is what has a default, but
+// for a factor that somebody forgot: a right result would be called wrong.
 void Builder::expect_given(const Argument& argument) const {
     if (!strict_ || is_auto(argument)) return;
     const bool one_value = argument.allowed == argument.example || (argument.preset && argument.allowed == "0");
-    if (!argument.is_tensor() && (one_value || (argument.preset && argument.kind != GRADUS_DOUBLE))) return;
+    const bool factor = judged_ && argument.kind == GRADUS_DOUBLE;
+    if (!argument.is_tensor() && (one_value || (argument.preset && !factor))) return;
     throw Failure(kUsage, fmt::format("{0}: missing, and beside files nothing is made up; give {0}={1}, or {0}=auto",
                                       argument.name, argument.is_tensor() ? "FILE" : "VALUE"));
 }
@@ -269,7 +270,7 @@ Call Builder::complete() {
     return call;
 }
 
-Call make_call(const Operator& op, const std::vector<std::string>& words) {
+Call make_call(const Operator& op, const std::vector<std::string>& words, bool judged) {
     // Somebody's first line has no sizes at all: then the catalogue's small case has.
     const bool sized = std::any_of(words.begin(), words.end(), [&op](const std::string& text) {
         const std::string name = parse_assignment(text).name;
@@ -282,7 +283,7 @@ Call make_call(const Operator& op, const std::vector<std::string>& words) {
         if (std::none_of(words.begin(), words.end(), [&](const auto& word) { return word.starts_with(start); }))
             all.push_back(small);
     }
-    Builder builder(op, 0, {});
+    Builder builder(op, 0, {}, judged);
     builder.read(all);
     return builder.complete();
 }

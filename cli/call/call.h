@@ -34,7 +34,8 @@ struct Call {
 };
 
 // Reads, generates, infers and allocates. Failure(kUsage) with the argument's name for what does not fit together.
-Call make_call(const Operator& op, const std::vector<std::string>& words);
+// judged: a result will be held against it, so that a factor must be given even if it has a default.
+Call make_call(const Operator& op, const std::vector<std::string>& words, bool judged = false);
 
 // The option for the time of the object's life: precision, num_threads, max_isa ...
 class ScopedOption {

@@ -119,6 +119,7 @@ Answers Question::answers(const std::string& output) {
         const double terms = mistake.terms.empty() ? 0 : evaluate(mistake.terms, sizes);
         answers.mistakes.push_back({mistake.name, static_cast<int64_t>(terms)});
     }
+    answers.in_time = [this] { return Clock::now() <= deadline_; };
     answers.mistaken = [this, output](const Answers::Mistake& wanted, int64_t begin,
                                       int64_t end) -> std::optional<Values> {
         for (const FormulaMistake& mistake : call_.op->mistakes) {

@@ -52,7 +52,8 @@ struct Answers {
         int64_t terms = 0;  // of a sum that a part [begin, end) can be left out of
     };
     std::vector<Mistake> mistakes;
-    // None: the operator does not take the arguments, or there is no time for it.
+    std::function<bool()> in_time;  // for another mistake
+    // None: it would change nothing, the operator does not take the arguments, or there is no time for it.
     std::function<std::optional<Values>(const Mistake& mistake, int64_t begin, int64_t end)> mistaken;
 };
 

@@ -25,7 +25,8 @@ class Search {
   private:
     std::optional<Comparison> compared(const Answers::Mistake& mistake, int64_t begin, int64_t end) {
         std::optional<Values> answer = answers_.mistaken(mistake, begin, end);
-        ++(answer ? best_.tried : best_.left_out);
+        best_.tried += answer.has_value();
+        best_.left_out += !answer && !answers_.in_time();
         if (!answer) return {};
         answer_ = *answer;
         return std::optional<Comparison>(std::in_place, s_, tolerance_, *answer, slack_);

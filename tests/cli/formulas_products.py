@@ -169,8 +169,8 @@ def online_max_sum(i, mistake="", k=PLAIN):
         total = sum(np.exp(seen[:, b:b + 64] - seen[:, b:b + 64].max(1)[:, None]).sum(1) for b in range(0, words, 64))
     elif mistake == "sum without the max":
         total = np.exp(seen).sum(1)
-    elif mistake == "one word twice":
-        total = total + terms[:, 0]
+    elif mistake == "16 words twice":
+        total = total + terms[:, :16].sum(1)
     masked = (target < start) | (target >= end)
     if mistake == "end inclusive":
         masked = (target < start) | (target > end)
@@ -198,7 +198,7 @@ def online_max_sum(i, mistake="", k=PLAIN):
 
 
 ONLINE_MAX_SUM = ["last 16 of H missing", "last 16 of the vocabulary missing", "block of 64 of the vocabulary missing",
-                  "max of every 64 not corrected", "sum without the max", "one word twice", "end inclusive",
+                  "max of every 64 not corrected", "sum without the max", "16 words twice", "end inclusive",
                   "targets not masked", "mask inverted", "start not subtracted", "predicted without the max",
                   "predicted of the next word", "predicted of masked ones too", "bits in reverse order",
                   "max of the row before"]
