@@ -35,7 +35,8 @@ int run_main(int argc, char** argv) {
     const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
     session.line = fmt::format("gradus {}", quoted(words));
     // Before anything is parsed: an error of the parser is wanted as JSON, too.
-    session.json = std::find(words.begin(), words.end(), "--json") != words.end();
+    const auto own = std::find(words.begin(), words.end(), "--");  // the rest is a program's
+    session.json = std::find(words.begin(), own, "--json") != own;
     try {
         return finished(run_command_line(argc, argv, session), session);
     } catch (const Failure& failure) {

@@ -184,6 +184,21 @@ void add_bench(CLI::App& app, Session& session) {
     command->footer(kBenchExamples);
 }
 
+void add_trace(CLI::App& app, Session& session) {
+    const Command<TraceOptions> command(app, session, "trace", "what a program calls and what runs when, as a timeline",
+                                        &trace_command);
+    TraceOptions& o = command.options();
+    command.files(
+        "-o,--output,--page",
+        "write it there: .json in Chrome's format (trace.json unless given), .html as a page; may be repeated");
+    command->add_option("--from", o.from, "no program: a page and a summary of a trace that is there already")
+        ->type_name("FILE");
+    command->add_option("--limit", o.limit, "GB/s of this machine's memory; measured unless given, 0: none")
+        ->check(tolerance());
+    command->add_option("PROGRAM", o.program, "behind --, with its arguments");
+    command->footer(kTraceExamples);
+}
+
 void add_info(CLI::App& app, Session& session) {
     CLI::App* command = app.add_subcommand("info", "this CPU, the path each operator takes, options and versions");
     command->callback([&session] { info_command(session); });
@@ -226,7 +241,7 @@ int run_command_line(int argc, char** argv, Session& session) {
     app.require_subcommand(0, 1);
     app.set_version_flag("--version", [] { return std::string("gradus ") + gradusVersion(); });
     app.get_formatter()->column_width(34);
-    for (const auto add : {add_list, add_describe, add_run, add_check, add_diff, add_bench, add_info})
+    for (const auto add : {add_list, add_describe, add_run, add_check, add_diff, add_bench, add_trace, add_info})
         add(app, session);
     app.footer(kFooter);  // now: a command inherits what is there when it is added
     for (CLI::App* command : app.get_subcommands(kEvery))

@@ -51,17 +51,24 @@ struct BenchOptions {
     bool quick = false, list = false, strict = false;
 };
 
+struct TraceOptions {
+    std::vector<std::string> files, program;
+    std::string from;
+    double limit = -1;  // GB/s; -1: to be measured
+};
+
 void list_command(const ListOptions& options, Session& session);
 void describe_command(const DescribeOptions& options, Session& session);
 void run_command(const RunOptions& options, Session& session);
 void check_command(const CheckOptions& options, Session& session);
 void diff_command(const DiffOptions& options, Session& session);
 void bench_command(const BenchOptions& options, Session& session);
+void trace_command(const TraceOptions& options, Session& session);
 void info_command(Session& session);
 
 // What --help ends with.
 extern const char kListExamples[], kDescribeExamples[], kCheckExamples[], kDiffExamples[], kBenchExamples[],
-    kInfoExamples[];
+    kTraceExamples[], kInfoExamples[];
 std::string run_examples();  // with the generators
 
 }  // namespace gradus::cli

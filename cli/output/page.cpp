@@ -167,6 +167,8 @@ void Page::svg(const std::string& drawing, const std::string& narrow, const std:
         drawing, narrow, escaped(caption));
 }
 
+void Page::part(const std::string& html) { body_ += html; }
+
 void Page::text(const std::string& paragraph) { body_ += fmt::format("<p>{}</p>\n", escaped(paragraph)); }
 
 void Page::write(const std::string& path, const std::string& line) const {

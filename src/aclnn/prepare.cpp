@@ -197,8 +197,22 @@ class Preparation {
     std::span<const Value> values_;
 };
 
+namespace {
+
+void tell_prepared(Executor& executor, const void* handle, std::span<const Value> values) {
+    executor.handle = handle;
+    std::vector<const void*> tensors(values.size());
+    for (size_t i = 0; i < values.size(); ++i)
+        if (values[i].kind == GRADUS_TENSOR) tensors[i] = values[i].tensor;
+    const Lock lock = hold();
+    observe([&](Observer& o) { o.on_prepare(handle, tensors); });
+}
+
+}  // namespace
+
 Status make_ready(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
                   aclOpExecutor** executor) {
+    observe([](Observer& o) { o.on_phase_one(); });
     // plans hold numbers that are computed here, which must not depend on the caller's rounding
     const DefaultFloatEnvironment environment;
     const Preparation preparation(op, values);
@@ -209,6 +223,7 @@ Status make_ready(const Operator& op, std::span<const Value> values, uint64_t* w
     if (!made.ok()) return made.status();
     const auto bytes = static_cast<uint64_t>((*made)->planned->scratch.bytes());
     *executor = static_cast<aclOpExecutor*>(Executors::instance().add(*made));
+    if (observed()) tell_prepared(**made, *executor, values);
     *workspace_size = bytes;
     return {};
 }
@@ -222,8 +237,9 @@ Status run_now(const Operator& op, std::span<const Value> values) {
 }
 
 aclnnStatus prepare(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
-                    aclOpExecutor** executor) noexcept {
-    return guarded(op.function, kAclnn, [&] { return make_ready(op, values, workspace_size, executor); });
+                    aclOpExecutor** executor, const void* site) noexcept {
+    const auto phase_one = [&] { return make_ready(op, values, workspace_size, executor); };
+    return guarded(op.function, kAclnn, phase_one, site);
 }
 
 }  // namespace gradus

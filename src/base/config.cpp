@@ -265,6 +265,17 @@ LogLevel config_log_level() noexcept {
     return static_cast<LogLevel>(log_level.load(std::memory_order_relaxed));
 }
 
+const char* config_trace_file() noexcept {
+    const char* const file = getenv("GRADUS_TRACE");
+    return file != nullptr && *file != '\0' ? file : nullptr;
+}
+
+double config_trace_limit() noexcept {
+    const char* const text = getenv("GRADUS_TRACE_LIMIT");
+    const double limit = text != nullptr ? std::strtod(text, nullptr) : 0;
+    return limit > 0 && limit < 1e9 ? limit : 0;
+}
+
 bool config_sync_copies() {
     const Lock lock = hold();
     return settings(lock).sync_copies;

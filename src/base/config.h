@@ -58,6 +58,10 @@ Result<Config> config_without_device();
 Config config_or_default();
 
 LogLevel config_log_level() noexcept;
+// Read at load: GRADUS_TRACE, nullptr where nothing is to be traced; GRADUS_TRACE_LIMIT, GB/s of memory, 0: not known.
+const char* config_trace_file() noexcept;
+double config_trace_limit() noexcept;
+
 bool config_sync_copies();  // GRADUS_SYNC_COPIES, default on
 int config_devices();       // GRADUS_DEVICES, narrowed by ASCEND_RT_VISIBLE_DEVICES
 
