@@ -104,7 +104,9 @@ void expect_kept(const std::function<Call()>& good, const std::map<std::string, 
         int64_t below = 0;
         for (int64_t i = 0; i < m.size(); ++i) below += !(m.at(i) >= std::fabs(want.at(i)));
         EXPECT_EQ(below, 0) << name << ": a magnitude below its value";
-        const auto values = [](const Array& array) { return cli::Values(array.type, array.bytes.data(), array.size()); };
+        const auto values = [](const Array& array) {
+            return cli::Values(array.type, array.bytes.data(), array.size());
+        };
         const cli::Judgement j =
             cli::judge({got.shape, values(got), values(want), values(m), {false, terms, roundings, got.type}});
         EXPECT_LE(j.verdict, cli::Verdict::kept) << name << " in " << type_name(got.type) << ": " << j.reason;
