@@ -18,13 +18,17 @@ only() {
 
 only 'src/base/*' "base|acl|aclnn"
 only 'src/simd/*' 'base|simd'
-only 'src/gemm/*' 'base|simd|gemm|testing|cli/limit'  # testing, cli: its test and bench
+only 'src/gemm/*' 'base|simd|gemm|testing|cli/bench'  # testing, cli: its test and bench
 only 'src/runtime/*' 'base|runtime|acl|aclnn|gradus'
 only 'src/aclnn/*' 'base|runtime|aclnn|acl|gradus'
 only 'testing/*' 'testing|acl|aclnn|gradus|aclnnop'
 only 'tests/*' 'testing|acl|aclnn|gradus|aclnnop|tests|base'  # base: what nothing public shows
 only 'examples/*' 'acl|aclnn|gradus|aclnnop'
 only 'cli/*' 'cli|acl|aclnn|gradus'
+only 'cli/base/*' 'cli/base'
+only 'cli/tensor/*' 'cli/(base|tensor)|acl|aclnn'
+only 'cli/judge/*' 'cli/(base|tensor|judge)|acl|aclnn|gradus'  # the operators' tests link it
+only 'cli/output/*' 'cli/(base|output)|acl|gradus'
 only 'python/*' 'acl|aclnn|gradus|aclnnop'
 
 # simd and gemm belong to kernels; an operator never includes another; base knows the interface's words, not aclnn's code.

@@ -84,7 +84,7 @@ class Mistakes(DiffCase):
                 got = self.write("got.npy", fast, dtype)
                 self.assertTrue(self.json("diff", "--op", operator, f"{output}={got}", *words)["pass"])
                 self.gradus("diff", got, self.write("want.npy", golden, dtype))
-                self.diff(self.write("same.npy", golden, dtype), "--op", operator, "--output", output, *words,
+                self.diff(self.write("same.npy", golden, dtype), "--op", operator, "--only", output, *words,
                           verdict="equal")
 
     def test_truncation(self):
@@ -313,10 +313,10 @@ class Refusals(DiffCase):
     def test_operators(self):
         self.refused("diff", "--op", "SwiGluGard", "out=f32.npy", words=("SwiGluGrad",))
         self.refused("diff", "--op", "SwiGluGrad", "x=f32.npy", words=("no result to judge",))
-        self.refused("diff", "--op", "SwiGluGrad", "out=f32.npy", "--output", "dx", words=("no output 'dx'", "out"))
+        self.refused("diff", "--op", "SwiGluGrad", "out=f32.npy", "--only", "dx", words=("no output 'dx'", "out"))
         self.refused("diff", "--op", "FusedLinearCrossEntropyLossGrad", "f32.npy", words=("several outputs", "weightGradOut"))
         self.refused("diff", "--op", "SwiGluGrad", "out=f32.npy", "x=[4,8]:f32", words=("[4,6]", "[4,8]"))
-        self.refused("diff", "f32.npy", "f32.npy", "--output", "out", words=("--op",))
+        self.refused("diff", "f32.npy", "f32.npy", "--only", "out", words=("--op",))
 
     def test_numbers(self):
         self.refused("diff", "f32.npy", "f32.npy", "--rtol", "-1")

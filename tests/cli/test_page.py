@@ -62,7 +62,7 @@ class Pages(Case):
                 page = self.page(got, want, RIGHT if verdict in ("equal", "rounded") else MISMATCH)
                 self.assertIn(verdict, page.text)
                 drawings = page.seen.count("svg")
-                self.assertEqual(drawings, 0 if verdict == "equal" else 2)
+                self.assertEqual(drawings, 0 if verdict == "equal" else 4)  # two, for two widths
                 self.assertGreaterEqual(page.titles, drawings)
 
     def test_strange_shapes(self):
