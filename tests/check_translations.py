@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-PAGES = ["README.md", "docs/compatibility.md", "docs/numerics.md", "src/ops/*/README.md"]
+PAGES = ["README.md", "docs/compatibility.md", "docs/numerics.md", "docs/diff.md", "src/ops/*/README.md"]
 
 CHINESE = re.compile("[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
 LINK = re.compile(r"\]\(([^)\s]+)\)")

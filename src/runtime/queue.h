@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/observer.h"
+
 namespace gradus {
 
 class Stream;
@@ -40,6 +42,8 @@ class Task {
     bool small = false;
     // Runs the program's own code, which may take for ever: neither exit nor forced destruction waits for it.
     bool calls_user = false;
+    // Where somebody observes: what it is.
+    std::unique_ptr<TaskInfo> info;
 
   private:
     friend class TaskQueue;
