@@ -8,6 +8,7 @@ in the same order. A line of code, a table's cell or a heading without Chinese i
 character; one with Chinese, and all prose, states the same facts: numbers, relations, names, words in backticks, links.
 At the end faults are planted into the pages, in both languages, and each has to be noticed (GRADUS_TEST_LONG=1: thousands).
 """
+import functools
 import os
 import re
 import sys
@@ -64,6 +65,7 @@ def parse(text):
     return blocks
 
 
+@functools.cache  # a planted fault changes one block of a page
 def facts(text):
     """What a text says in any language, each as often as it says it."""
     targets = [target.replace(".zh.md", ".md") for target in LINK.findall(text)]
