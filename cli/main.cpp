@@ -25,9 +25,8 @@ int report(Exit exit, const std::string& what, const Session& session) {
 
 // A full disk is seen when the last bytes are written, not before.
 int finished(int exit, const Session& session) {
-    std::cout.flush();
     errno = 0;
-    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return exit;
+    if (std::cout.flush() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit;
     return report(kEnvironment, fmt::format("stdout: {}", std::strerror(errno != 0 ? errno : EIO)), session);
 }
 
@@ -36,8 +35,8 @@ int run_main(int argc, char** argv) {
     const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
     session.line = fmt::format("gradus {}", quoted(words));
     // Before anything is parsed: an error of the parser is wanted as JSON, too.
-    const auto end = std::find(words.begin(), words.end(), "--");  // behind it are the words of another program
-    session.json = std::find(words.begin(), end, "--json") != end;
+    const auto own = std::find(words.begin(), words.end(), "--");  // the rest is a program's
+    session.json = std::find(words.begin(), own, "--json") != own;
     try {
         return finished(run_command_line(argc, argv, session), session);
     } catch (const Failure& failure) {

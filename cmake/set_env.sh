@@ -28,7 +28,7 @@ if [ -f "$gradus_script" ]; then
     if [ -n "${BASH_VERSION:-}" ]; then
       . "$ASCEND_HOME_PATH/share/bash-completion/completions/gradus"
     elif [ -n "${ZSH_VERSION:-}" ]; then
-      fpath=("$ASCEND_HOME_PATH/share/zsh/site-functions" $fpath)
+      eval 'fpath=("$ASCEND_HOME_PATH/share/zsh/site-functions" $fpath)'
       autoload -Uz compinit _gradus
       whence compdef >/dev/null || compinit
       compdef _gradus gradus

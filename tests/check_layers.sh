@@ -12,7 +12,7 @@ only() {
         [[ $folder =~ ^($2)/ ]] && continue
         echo "$file includes \"$folder\", allowed are: $2"
         bad=1
-    done < <(grep -HoE '^#include "(acl|aclnn|aclnnop|gradus|hccl|base|simd|gemm|runtime|sanitize|ops|testing|cli)/[^"]+' $(git ls-files "$1") 2>/dev/null \
+    done < <(grep -HoE '^#include "(acl|aclnn|aclnnop|gradus|hccl|base|simd|gemm|runtime|sanitize|trace|ops|testing|cli)/[^"]+' $(git ls-files "$1") 2>/dev/null \
         | sed 's/#include "//')
 }
 
@@ -20,10 +20,11 @@ only 'src/base/*' "base|acl|aclnn"
 only 'src/simd/*' 'base|simd'
 only 'src/gemm/*' 'base|simd|gemm|testing|cli/bench'  # testing, cli: its test and bench
 only 'src/runtime/*' 'base|runtime|acl|aclnn|gradus'
+only 'src/trace/*' 'base|runtime|trace|acl|gradus'
 only 'src/sanitize/*' 'base|runtime|sanitize|acl'
 only 'src/aclnn/*' 'base|runtime|aclnn|acl|gradus'
-only 'testing/*' 'testing|acl|aclnn|gradus|aclnnop'
-only 'tests/*' 'testing|acl|aclnn|gradus|aclnnop|tests|base'  # base: what nothing public shows
+only 'testing/*' 'testing|acl|aclnn|gradus|aclnnop|cli/judge'  # one judge for all
+only 'tests/*' 'testing|acl|aclnn|gradus|aclnnop|tests|base|trace'  # base, trace: what nothing public shows
 only 'examples/*' 'acl|aclnn|gradus|aclnnop'
 only 'cli/*' 'cli|acl|aclnn|gradus'
 only 'cli/base/*' 'cli/base'

@@ -158,7 +158,8 @@ std::string draw_roofs(const Plot& plot, const Roofs& roofs) {
         const double at = plot.y(roof.peak);
         svg += segment(plot.x(roof.peak / memory), at, plot.right(), at, style);
         above = std::min(at - 6, above - 14);  // two peaks that are nearly one: the words on each other's shoulders
-        svg += label(plot.right() - 4, above, "text-anchor='end' style='fill:var(--accent)'",
+        // At its beginning: the dots of products are at its end.
+        svg += label(plot.x(roof.peak / memory) + 6, above, "style='fill:var(--accent)'",
                      fmt::format("{:.0f} GFLOP/s, {}", roof.peak * 1e-9, roof.name));
     }
     // At the bottom right, where nothing can lie under a slope that has risen.

@@ -25,8 +25,8 @@ inline bool is_reference(const std::string& example) { return !example.empty() &
 
 class Builder {
   public:
-    Builder(const Operator& op, uint64_t seed, std::optional<aclDataType> dtype)
-        : op_(op), seed_(seed), dtype_(dtype) {}
+    Builder(const Operator& op, uint64_t seed, std::optional<aclDataType> dtype, bool judged = false)
+        : op_(op), seed_(seed), dtype_(dtype), judged_(judged) {}
 
     void read(const std::vector<std::string>& words);
     // What another call has already, for the arguments of the same name.
@@ -38,6 +38,8 @@ class Builder {
     void expect_dtype() const;
     [[noreturn]] void unknown(const std::string& name) const;
     bool absent(const Argument& argument) const;
+    bool is_auto(const Argument& argument) const;
+    void expect_given(const Argument& argument) const;
     void bind(const Argument& argument, aclDataType dtype, const Shape& shape);
 
     nlohmann::json parse_attribute(const Argument& argument, const std::string& text) const;
@@ -65,6 +67,9 @@ class Builder {
     std::map<std::string, nlohmann::json> attributes_;
     std::map<std::string, std::vector<int64_t>> arrays_;
     std::map<std::string, Call> forwards_;  // run already, by operator
+    std::map<std::string, std::string> origins_;
+    bool strict_ = false;  // an input is a file: nothing is made up unasked
+    bool judged_;          // factors must be given, too
     std::string line_, misfit_;
 };
 

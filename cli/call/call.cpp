@@ -73,16 +73,21 @@ void Builder::complete_attributes(bool last) {
     for (const Argument& argument : op_.arguments) {
         if (argument.is_tensor() || attributes_.count(argument.name) != 0) continue;
         const auto written = texts_.find(argument.name);
-        const bool given = written != texts_.end();
+        const bool given = written != texts_.end() && written->second != "auto";
         if (given && written->second == "none" && argument.optional) continue;
+        const auto came_from = [&](const std::string& origin) { origins_[argument.name] = origin; };
         const auto size = known_.sizes.find(argument.name);
         if (!given && size != known_.sizes.end() && argument.kind == GRADUS_INT) {
             set_attribute(argument, size->second);
+            came_from("follows from the shapes");
         } else if (!given && argument.preset) {
-            if (last || argument.kind == GRADUS_INT) set_attribute(argument, *argument.preset);
-        } else if (given || !argument.example.empty()) {
+            if (last) expect_given(argument);
+            if (last || argument.kind == GRADUS_INT) set_attribute(argument, *argument.preset), came_from("default");
+        } else if (given || (!argument.example.empty() && !(strict_ && argument.optional && !is_auto(argument)))) {
             if (!given && !last) continue;  // a tensor may say it better
+            if (!given) expect_given(argument);
             const std::string& text = given ? written->second : argument.example;
+            came_from(given ? "given" : text == argument.allowed ? "follows from the shapes" : "made up: " + text);
             try {
                 set_attribute(argument, parse_attribute(argument, text));
             } catch (const Failure& failure) {
@@ -132,9 +137,26 @@ Shape Builder::infer_shape(const Argument& argument, aclDataType dtype) const {
                     missing.empty() ? "" : fmt::format(", {} is not known", fmt::join(missing, ", ")), argument.name));
 }
 
+bool Builder::is_auto(const Argument& argument) const {
+    const auto& texts = argument.is_tensor() ? wish_texts_ : texts_;
+    const auto found = texts.find(argument.name);
+    return found != texts.end() && found->second == "auto";
+}
+
+// Beside files nothing is made up unasked. What can have one value only is no choice; nor is what has a default, but
+// for a factor that somebody forgot: a right result would be called wrong.
+void Builder::expect_given(const Argument& argument) const {
+    if (!strict_ || is_auto(argument)) return;
+    const bool one_value = argument.allowed == argument.example || (argument.preset && argument.allowed == "0");
+    const bool factor = judged_ && argument.kind == GRADUS_DOUBLE;
+    if (!argument.is_tensor() && (one_value || (argument.preset && !factor))) return;
+    throw Failure(kUsage, fmt::format("{0}: missing, and beside files nothing is made up; give {0}={1}, or {0}=auto",
+                                      argument.name, argument.is_tensor() ? "FILE" : "VALUE"));
+}
+
 bool Builder::absent(const Argument& argument) const {
     const auto text = wish_texts_.find(argument.name);
-    if (text == wish_texts_.end()) return argument.optional && argument.example.empty();
+    if (text == wish_texts_.end()) return argument.optional && (strict_ || argument.example.empty());
     if (text->second != "none") return false;
     if (!argument.optional) throw Failure(kUsage, fmt::format("{}: it is not optional", argument.name));
     return true;
@@ -144,18 +166,21 @@ void Builder::make_input(const Argument& argument) {
     const auto given = wishes_.find(argument.name);
     Wish wish = given == wishes_.end() ? Wish{} : given->second;
     if (wish.base.empty()) {
+        if (!wish.shape) expect_given(argument);
         if (argument.example.empty() && !is_float(argument.dtypes.at(0)))
             throw Failure(kUsage,
                           fmt::format("{}: missing; give {}=FILE or a generator", argument.name, argument.name));
         const Wish example = parse_wish(argument.example.empty() ? "randn" : argument.example, known_.sizes);
         wish.base = example.base;
         for (const auto& [name, value] : example.options) wish.options.emplace(name, value);
+        if (!wish.shape) wish.shape = example.shape;
     }
     const aclDataType dtype = choose_dtype(argument);
     const Shape shape = wish.shape ? *wish.shape : infer_shape(argument, dtype);
     naming(argument.name, [&] {
         if (is_raw_file(wish.base)) {
             tensors_.emplace(argument.name, read_raw(wish.base, dtype, shape));
+            origins_[argument.name] = "file " + wish.base;
             return;
         }
         const Tensor tensor(dtype, shape);
@@ -165,6 +190,7 @@ void Builder::make_input(const Argument& argument) {
             recipe.options.erase(seed);
         }
         generate(tensor, recipe, {known_.sizes, arrays_});
+        origins_[argument.name] = fmt::format("made up: {}, seed {}", wish.base, recipe.seed);
         tensors_.emplace(argument.name, tensor);
     });
     bind(argument, dtype, shape);
@@ -172,6 +198,8 @@ void Builder::make_input(const Argument& argument) {
 
 // Runs the other operator on what both have in common; what it has besides is made up by its own examples.
 Tensor Builder::referred(const Argument& argument) {
+    expect_given(argument);
+    origins_[argument.name] = "computed: " + argument.example.substr(1);
     const size_t dot = argument.example.find('.');
     const std::string name = argument.example.substr(1, dot - 1), output = argument.example.substr(dot + 1);
     if (forwards_.count(name) == 0) {
@@ -211,7 +239,7 @@ Call Builder::complete() {
                !absent(argument);
     };
     const auto refers = [this](const Argument& argument) {
-        return is_reference(argument.example) && wishes_.count(argument.name) == 0;
+        return is_reference(argument.example) && (wishes_.count(argument.name) == 0 || is_auto(argument));
     };
     // Shapes first: an attribute such as "[T1]" needs the sizes, and a generator may need the attribute.
     for (const Argument& argument : op_.arguments)
@@ -229,6 +257,11 @@ Call Builder::complete() {
         if (wanted(argument, Argument::output)) make_output(argument);
     Call call{&op_, tensors_, attributes_, known_.sizes, line_, ACL_FLOAT};
     for (const Argument& argument : op_.arguments)
+        if (argument.direction != Argument::output) {
+            const auto origin = origins_.find(argument.name);
+            call.origins.emplace_back(argument.name, origin == origins_.end() ? "left out" : origin->second);
+        }
+    for (const Argument& argument : op_.arguments)
         if (const auto found = tensors_.find(argument.name);
             found != tensors_.end() && argument.dtypes.size() > 1 && is_float(found->second.dtype())) {
             call.dtype = found->second.dtype();
@@ -237,7 +270,7 @@ Call Builder::complete() {
     return call;
 }
 
-Call make_call(const Operator& op, const std::vector<std::string>& words) {
+Call make_call(const Operator& op, const std::vector<std::string>& words, bool judged) {
     // Somebody's first line has no sizes at all: then the catalogue's small case has.
     const bool sized = std::any_of(words.begin(), words.end(), [&op](const std::string& text) {
         const std::string name = parse_assignment(text).name;
@@ -250,7 +283,7 @@ Call make_call(const Operator& op, const std::vector<std::string>& words) {
         if (std::none_of(words.begin(), words.end(), [&](const auto& word) { return word.starts_with(start); }))
             all.push_back(small);
     }
-    Builder builder(op, 0, {});
+    Builder builder(op, 0, {}, judged);
     builder.read(all);
     return builder.complete();
 }

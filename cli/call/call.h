@@ -9,8 +9,10 @@
 //   name=none  name=auto                                             an optional argument left out, or made up
 //
 // Without any size or input it is the catalogue's small case. An input that is not given is made up as its example
-// says; an optional one only if it has an example. An optional output is asked for by name=auto (or the file it goes
-// to). An attribute that is not given is, in this order, the size of its name, the default, the example.
+// says; an optional one only if it has an example. Once an input is a file, nothing is made up unless name=auto says
+// so: what is missing is refused, but for what has a default or can have one value only; an optional one is left out.
+// An optional output is asked for by name=auto (or the file it goes to). An attribute that is not given is, in this
+// order, the size of its name, the default, the example.
 #pragma once
 
 #include <map>
@@ -28,10 +30,12 @@ struct Call {
     Sizes sizes;
     std::string line;   // the shortest words that make this call again
     aclDataType dtype;  // of the first tensor that has a choice of float dtypes: what the case is known by
+    std::vector<std::pair<std::string, std::string>> origins = {};  // of inputs and attributes: where each came from
 };
 
 // Reads, generates, infers and allocates. Failure(kUsage) with the argument's name for what does not fit together.
-Call make_call(const Operator& op, const std::vector<std::string>& words);
+// judged: a result will be held against it, so that a factor must be given even if it has a default.
+Call make_call(const Operator& op, const std::vector<std::string>& words, bool judged = false);
 
 // The option for the time of the object's life: precision, num_threads, max_isa ...
 class ScopedOption {

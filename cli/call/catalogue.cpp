@@ -41,6 +41,8 @@ Argument argument_of(const json& j) {
     argument.limits = j.value("limits", "");
     argument.example = j.value("example", "");
     argument.promise = j.value("promise", "");
+    argument.terms = j.value("terms", "1");
+    argument.roundings = j.value("roundings", 0);
     if (j.contains("default")) argument.preset = j.at("default");
     return argument;
 }
@@ -59,6 +61,8 @@ Operator operator_of(const json& j) {
         op.bench.push_back({bench.value("model", ""), bench.at("arguments"), bench.value("scale", 1.0)});
     op.tiny = j.value("tiny", "");
     op.limit = j.value("limit", json());
+    for (const json& mistake : j.value("mistakes", json::array()))
+        op.mistakes.push_back({mistake.at("name"), mistake.value("arguments", ""), mistake.value("terms", "")});
     op.targets = j.value("targets", std::map<std::string, double>());
     op.json = j;
     return op;

@@ -20,6 +20,8 @@ struct Argument {
     std::string shape, allowed, limits;              // as the catalogue has them
     std::string example;  // how to make one up: a generator, an expression, or @Operator.output
     std::string promise;  // of an output: elementwise, summed or exact
+    std::string terms;    // ... how many are summed, over sizes and attributes
+    int roundings = 0;    // ... how often 16-bit types round on the way
     std::optional<nlohmann::json> preset;
 
     bool is_tensor() const { return kind == GRADUS_TENSOR; }
@@ -28,6 +30,12 @@ struct Argument {
 struct BenchCase {
     std::string model, arguments;
     double scale = 1;  // of the target
+};
+
+// A mistake in the formula: golden makes it by its name, or by other arguments; terms: of a sum that parts are left out
+// of.
+struct FormulaMistake {
+    std::string name, arguments, terms;
 };
 
 struct Operator {
@@ -39,7 +47,8 @@ struct Operator {
     std::string tiny;
     nlohmann::json limit;  // {"kind": "stream", "reads", "writes", "strip"} or {"kind": "matrix", "flops"}
     std::map<std::string, double> targets;  // by dtype
-    nlohmann::json json;                    // all of it, for --json
+    std::vector<FormulaMistake> mistakes;
+    nlohmann::json json;  // all of it, for --json
 
     const Argument* find(const std::string& name) const;
 };

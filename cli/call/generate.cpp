@@ -120,6 +120,15 @@ class Maker {
         const int64_t columns = shape.back(), rows = shape[shape.size() - 2];
         fill(tensor_, [&](int64_t i) { return i % columns > i / columns % rows ? 1.0 : 0.0; });
     }
+    // Besides, every eighth row is masked as a whole: there a gradient is zero because of the mask alone.
+    void attention_mask() const {
+        causal_mask();
+        const Shape& shape = tensor_.shape();
+        const int64_t columns = shape.back(), rows = shape[shape.size() - 2];
+        for (int64_t i = 0; i < tensor_.count(); ++i)
+            if (const int64_t row = i / columns % rows; row % 8 == std::min<int64_t>(5, rows - 1) && rows > 1)
+                tensor_.set(i, 1);
+    }
     void topk() const;
 
   private:
@@ -180,6 +189,7 @@ const std::vector<Generator>& all_generators() {
         {{"randbool", "p=0.5", "1 with probability p"}, &Maker::randbool},
         {{"mask_bits", "p=0.25", "eight random bits a byte"}, &Maker::mask_bits},
         {{"causal_mask", "", "1 right of the diagonal of the last two dims"}, &Maker::causal_mask},
+        {{"attention_mask", "", "causal_mask, and 1 in every eighth row of it"}, &Maker::attention_mask},
         {{"topk", "size=,keys=,row_ends=,key_ends=", "blocks of keys for each row, as sparse attention selects them"},
          &Maker::topk},
     };

@@ -2,8 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <mutex>
+#include <optional>
+
 #include "cli/base/clock.h"
 #include "cli/base/failure.h"
+#include "cli/judge/values.h"
+#include "cli/output/terminal.h"
 
 namespace gradus::cli {
 namespace {
@@ -19,10 +24,8 @@ void expect_accepted(aclnnStatus status) {
 
 }  // namespace
 
-Launch::Launch(const Call& call) : op_(call.op->name) {
-    stream();
-    aclGetRecentErrMsg();  // what was said before is not of this call
-    texts_.reserve(call.op->arguments.size());
+Launch::Arguments::Arguments(const Call& call) : op(call.op->name) {
+    texts.reserve(call.op->arguments.size());
     for (const Argument& argument : call.op->arguments) {
         gradusArg arg{};
         arg.name = argument.name.c_str();
@@ -30,9 +33,9 @@ Launch::Launch(const Call& call) : op_(call.op->name) {
         if (argument.is_tensor()) {
             const auto found = call.tensors.find(argument.name);
             if (found == call.tensors.end()) continue;
-            tensors_.push_back(found->second);
+            tensors.push_back(found->second);
             arg.value.tensor = found->second.handle();
-            args_.push_back(arg);
+            list.push_back(arg);
             continue;
         }
         const auto found = call.attributes.find(argument.name);
@@ -40,8 +43,8 @@ Launch::Launch(const Call& call) : op_(call.op->name) {
         const nlohmann::json& value = found->second;
         if (argument.kind == GRADUS_INT_ARRAY) {
             const auto items = value.get<std::vector<int64_t>>();
-            arrays_.emplace_back(aclCreateIntArray(items.data(), items.size()), &aclDestroyIntArray);
-            arg.value.array = arrays_.back().get();
+            arrays.emplace_back(aclCreateIntArray(items.data(), items.size()), &aclDestroyIntArray);
+            arg.value.array = arrays.back().get();
         } else if (argument.kind == GRADUS_INT) {
             arg.value.i = value.get<int64_t>();
         } else if (argument.kind == GRADUS_DOUBLE) {
@@ -49,12 +52,16 @@ Launch::Launch(const Call& call) : op_(call.op->name) {
         } else if (argument.kind == GRADUS_BOOL) {
             arg.value.b = value.get<bool>();
         } else {
-            texts_.push_back(value.get<std::string>());
-            arg.value.s = texts_.back().c_str();
+            texts.push_back(value.get<std::string>());
+            arg.value.s = texts.back().c_str();
         }
-        args_.push_back(arg);
+        list.push_back(arg);
     }
-    expect_accepted(gradusPrepare(op_.c_str(), args_.data(), args_.size(), &size_, &executor_));
+}
+
+Launch::Launch(const Call& call) : a_(call) {
+    stream();
+    expect_accepted(gradusPrepare(a_.op.c_str(), a_.list.data(), a_.list.size(), &size_, &executor_));
     expect_success(aclSetAclOpExecutorRepeatable(executor_), "aclSetAclOpExecutorRepeatable");
     if (size_ == 0) return;
     void* data = nullptr;
@@ -77,13 +84,38 @@ double Launch::finish(aclOpExecutor* executor, double start) const {
     return now() - start;
 }
 
+void run_watched(const Call& call, const std::string& doing) {
+    const Launch::Arguments arguments(call);
+    // lent threads are counted: what golden has done of its tiles is what there is to show
+    struct Watch {
+        std::mutex mutex;
+        std::optional<Progress> progress;
+        const std::string& doing;
+    } watch{{}, {}, doing};
+    const auto loop = [](void* host, int64_t count, void (*body)(void*, int64_t), void* data) {
+        auto& w = *static_cast<Watch*>(host);
+        w.progress.emplace(w.doing, count);
+        in_parallel(count, [&](int64_t i) {
+            body(data, i);
+            const std::scoped_lock lock(w.mutex);
+            w.progress->step("");
+        });
+    };
+    stream();  // made up tensors lie in its memory
+    const ScopedOption limits("limits", gradusGetOption("limits")), memory("memory", gradusGetOption("memory"));
+    expect_success(gradusSetLoop(loop, &watch), "gradusSetLoop");
+    const aclnnStatus status = gradusRun(arguments.op.c_str(), arguments.list.data(), arguments.list.size());
+    gradusSetLoop(nullptr, nullptr);
+    expect_accepted(status);
+}
+
 double Launch::again() const { return finish(executor_, now()); }
 
 double Launch::whole() const {
     const double start = now();
     uint64_t size = 0;
     aclOpExecutor* executor = nullptr;
-    expect_accepted(gradusPrepare(op_.c_str(), args_.data(), args_.size(), &size, &executor));
+    expect_accepted(gradusPrepare(a_.op.c_str(), a_.list.data(), a_.list.size(), &size, &executor));
     return finish(executor, start);
 }
 

@@ -7,6 +7,15 @@ namespace gradus::cli {
 
 class Launch {
   public:
+    // What the C interface is given, and what it points to.
+    struct Arguments {
+        explicit Arguments(const Call& call);
+        std::string op;
+        std::vector<Tensor> tensors;     // kept alive
+        std::vector<std::string> texts;  // what gradusArg points to
+        std::vector<std::shared_ptr<aclIntArray>> arrays;
+        std::vector<gradusArg> list;
+    };
     // Phase one. Failure as run() has it.
     explicit Launch(const Call& call);
     ~Launch();
@@ -24,14 +33,13 @@ class Launch {
   private:
     double finish(aclOpExecutor* executor, double start) const;
 
-    std::string op_;
-    std::vector<Tensor> tensors_;     // kept alive
-    std::vector<std::string> texts_;  // what gradusArg points to
-    std::vector<std::shared_ptr<aclIntArray>> arrays_;
-    std::vector<gradusArg> args_;
+    Arguments a_;
     uint64_t size_ = 0;
     std::shared_ptr<void> memory_;
     aclOpExecutor* executor_ = nullptr;
 };
+
+// Both phases at once, on threads of the tool's own; progress on a terminal if it takes long: golden's way.
+void run_watched(const Call& call, const std::string& doing);
 
 }  // namespace gradus::cli

@@ -105,6 +105,8 @@ void Builder::read(const std::vector<std::string>& words) {
 
 void Builder::load_file(const Argument& argument, Wish& wish) {
     if (argument.direction == Argument::output) throw Failure(kUsage, "an output is not read from a file");
+    strict_ = true;
+    origins_[argument.name] = "file " + wish.base;
     const aclDataType* as = wish.dtype ? &*wish.dtype : nullptr;
     if (is_raw_file(wish.base) && (!wish.shape || as == nullptr)) {
         if (!wish.slice.empty())

@@ -107,8 +107,10 @@ void add_run(CLI::App& app, Session& session) {
     command->add_option("-o,--output", o.directory, "write every output as DIR/name.npy")->type_name("DIR");
     command->add_option("--inputs", o.inputs, "write every input as DIR/name.npy, for another kernel to read")
         ->type_name("DIR");
-    command->add_option("--precision", o.precision, "dtype=f64 with the last two")
-        ->check(CLI::IsMember({"fast", "golden", "magnitude"}));
+    command->add_option("--case", o.case_directory, "write every input and case.json, for `gradus diff --case DIR`")
+        ->type_name("DIR");
+    command->add_option("--precision", o.precision, "dtype=f64 with all but the first, and only with the last five")
+        ->check(CLI::IsMember({"fast", "golden", "magnitude", "f32", "bf16", "f16", "bf16_sums", "f16_sums"}));
     command->add_option("--repeat", o.repeat, "run N times and report the best")
         ->type_name("N")
         ->check(CLI::Range(1, 1000000));
@@ -136,8 +138,14 @@ void add_diff(CLI::App& app, Session& session) {
     DiffOptions& o = command.options();
     command->add_option("words", o.words, "GOT WANT; with --op: OUTPUT=GOT and the operator's inputs")->required();
     CLI::Option* op = command->add_option("--op", o.op, "compute what is expected: the golden answer of this operator");
-    command->add_option("--only", o.only, "judge this output only")->type_name("NAME")->needs(op);
-    command->add_option("--promise", o.promise, "what GOT may differ by")
+    command->add_option("--case", o.directory, "the golden answer to the case in DIR, which `gradus run --case` made")
+        ->type_name("DIR")
+        ->excludes(op);
+    command->add_option("--only", o.only, "judge this output only")->type_name("NAME");
+    command->add_option("--magnitude", o.magnitude, "of two files: the sum of |terms| of every element")
+        ->type_name("FILE")
+        ->excludes(op);
+    command->add_option("--promise", o.promise, "of two files: what GOT is")
         ->check(CLI::IsMember({"elementwise", "summed", "exact"}));
     command->add_option("--rtol", o.rtol, "a tolerance of your own: |got - want| <= atol + rtol*|want|")
         ->check(tolerance());
@@ -174,6 +182,21 @@ void add_bench(CLI::App& app, Session& session) {
         ->type_name("FILE");
     command->add_flag("--strict", o.strict, "exit 1 where a target is missed");
     command->footer(kBenchExamples);
+}
+
+void add_trace(CLI::App& app, Session& session) {
+    const Command<TraceOptions> command(app, session, "trace", "what a program calls and what runs when, as a timeline",
+                                        &trace_command);
+    TraceOptions& o = command.options();
+    command.files(
+        "-o,--output,--page",
+        "write it there: .json in Chrome's format (trace.json unless given), .html as a page; may be repeated");
+    command->add_option("--from", o.from, "no program: a page and a summary of a trace that is there already")
+        ->type_name("FILE");
+    command->add_option("--limit", o.limit, "GB/s of this machine's memory; measured unless given, 0: none")
+        ->check(tolerance());
+    command->add_option("PROGRAM", o.program, "behind --, with its arguments");
+    command->footer(kTraceExamples);
 }
 
 void add_info(CLI::App& app, Session& session) {
@@ -248,7 +271,8 @@ int run_command_line(int argc, char** argv, Session& session) {
     app.require_subcommand(0, 1);
     app.set_version_flag("--version", [] { return std::string("gradus ") + gradusVersion(); });
     app.get_formatter()->column_width(34);
-    for (const auto add : {add_list, add_describe, add_run, add_check, add_diff, add_bench, add_info, add_sanitize})
+    for (const auto add :
+         {add_list, add_describe, add_run, add_check, add_diff, add_bench, add_trace, add_sanitize, add_info})
         add(app, session);
     app.footer(kFooter);  // now: a command inherits what is there when it is added
     for (CLI::App* command : app.get_subcommands(kEvery))

@@ -24,7 +24,7 @@ struct DescribeOptions {
 };
 struct RunOptions {
     std::string op, precision, limits, isa;
-    std::string directory, inputs;  // where outputs and inputs go
+    std::string directory, inputs, case_directory;  // where outputs, inputs and the case go
     std::vector<std::string> words;
     std::optional<int64_t> seed;
     int threads = 0, repeat = 1;  // threads 0: as the library has it
@@ -37,7 +37,7 @@ struct CheckOptions {
 };
 struct DiffOptions {
     std::vector<std::string> words, files;  // files: where the report goes, in the form that their ending says
-    std::string op, only, promise;
+    std::string op, only, promise, magnitude, directory;  // directory: of a case
     std::optional<double> rtol, atol;
     std::optional<int64_t> seed;
     int top = 10;
@@ -56,18 +56,25 @@ struct SanitizeOptions {
     int schedules = 0, error_exitcode = 1;
 };
 
+struct TraceOptions {
+    std::vector<std::string> files, program;
+    std::string from;
+    double limit = -1;  // GB/s; -1: to be measured
+};
+
 void list_command(const ListOptions& options, Session& session);
 void describe_command(const DescribeOptions& options, Session& session);
 void run_command(const RunOptions& options, Session& session);
 void check_command(const CheckOptions& options, Session& session);
 void diff_command(const DiffOptions& options, Session& session);
 void bench_command(const BenchOptions& options, Session& session);
+void trace_command(const TraceOptions& options, Session& session);
 void info_command(Session& session);
 void sanitize_command(const SanitizeOptions& options, Session& session);
 
 // What --help ends with.
 extern const char kListExamples[], kDescribeExamples[], kCheckExamples[], kDiffExamples[], kBenchExamples[],
-    kInfoExamples[], kSanitizeExamples[];
+    kTraceExamples[], kSanitizeExamples[], kInfoExamples[];
 std::string run_examples();  // with the generators
 
 }  // namespace gradus::cli

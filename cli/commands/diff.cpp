@@ -9,9 +9,10 @@
 #include "cli/base/json.h"
 #include "cli/base/write_file.h"
 #include "cli/call/assignment.h"
+#include "cli/call/case.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/selection.h"
-#include "cli/diff/explain.h"
+#include "cli/diff/find.h"
 #include "cli/output/page.h"
 #include "cli/tensor/files.h"
 #include "cli/tensor/slice.h"
@@ -21,43 +22,6 @@ namespace {
 
 JudgeOptions judge_options(const DiffOptions& request) {
     return {.top = static_cast<size_t>(request.top), .rtol = request.rtol, .atol = request.atol};
-}
-
-int rank_of(aclDataType dtype) { return dtype == ACL_DOUBLE ? 3 : dtype == ACL_FLOAT ? 2 : 1; }
-
-void check_dtypes(const std::string& name, aclDataType got, aclDataType want) {
-    if (got == want) return;
-    const auto raw = [](aclDataType dtype) { return dtype == ACL_UINT16 || dtype == ACL_INT16; };
-    const std::string what = fmt::format("{}: GOT is {}, WANT is {}", name, dtype_name(got), dtype_name(want));
-    if (raw(got) || raw(want))
-        throw Failure(kUsage, fmt::format("{}; raw 16-bit words become bf16 with FILE.npy:bf16", what));
-    if (!is_float(got) || !is_float(want)) throw Failure(kUsage, what + "; both must be of one dtype");
-    if (rank_of(got) > rank_of(want))
-        throw Failure(kUsage, fmt::format("{}; a reference must be as fine as the result: give WANT in {} or finer, or "
-                                          "round GOT to {} first",
-                                          what, dtype_name(got), dtype_name(want)));
-    if (rank_of(got) == rank_of(want))
-        throw Failure(kUsage, what + "; give WANT in the dtype of GOT, or in f32 or f64 before its last rounding");
-}
-
-void check_shapes(const std::string& name, const Tensor& got, const Tensor& want) {
-    if (got.shape() == want.shape()) return;
-    Shape reversed = got.shape();
-    std::reverse(reversed.begin(), reversed.end());
-    std::string advice = "GOT is not a result of that problem, or a part of it";
-    if (reversed == want.shape())
-        advice = "GOT looks transposed: save it in the order of WANT";
-    else if (got.count() == want.count())
-        advice = "as many elements in another shape: reshape one of them";
-    throw Failure(kUsage, fmt::format("{}: GOT has shape {}, WANT has {}; {}", name, text(got.shape()),
-                                      text(want.shape()), advice));
-}
-
-Finding find(const std::string& name, const Tensor& got, const Tensor& want, const std::string& promise,
-             const JudgeOptions& options) {
-    check_shapes(name, got, want);
-    check_dtypes(name, got.dtype(), want.dtype());
-    return {name, got, want, promise, judge(got, want, promise, options), {}};
 }
 
 // FILE.npy, FILE.npy:bf16, FILE.bin:bf16[4,8], with or without NAME= or NAME:bf16= in front.
@@ -74,13 +38,38 @@ Tensor read_tensor(const std::string& text) {
     return part(read_raw(wish.base, *as, *wish.shape));
 }
 
+// Two directories, or archives: every tensor that one has by that of the same name.
+std::vector<Finding> diff_members(const DiffOptions& request, const std::vector<Member>& got,
+                                  const std::vector<Member>& want) {
+    std::vector<Finding> findings;
+    std::string alone;
+    for (const Member& g : got) {
+        const auto w = std::ranges::find(want, g.name, &Member::name);
+        if (w == want.end())
+            alone += fmt::format("{}{} is in GOT only", alone.empty() ? "" : ", ", g.name);
+        else
+            findings.push_back(find_between(g.name, read_npy(g.path, nullptr, true), read_npy(w->path, nullptr, true),
+                                            {}, request.promise, judge_options(request)));
+    }
+    for (const Member& w : want)
+        if (std::ranges::find(got, w.name, &Member::name) == got.end())
+            alone += fmt::format("{}{} is in WANT only", alone.empty() ? "" : ", ", w.name);
+    if (!alone.empty()) throw Failure(kUsage, fmt::format("{} and {}: {}", request.words[0], request.words[1], alone));
+    return findings;
+}
+
 std::vector<Finding> diff_files(const DiffOptions& request) {
+    if (!request.only.empty()) throw Failure(kUsage, "--only: an output of an operator, with --op or --case");
     if (request.words.size() != 2)
         throw Failure(kUsage, fmt::format("diff: {} files, expected GOT and WANT, or --op with GOT and the inputs",
                                           request.words.size()));
+    const std::vector<Member> gots = members_of(request.words[0]), wants = members_of(request.words[1]);
+    if (!gots.empty() && !wants.empty()) return diff_members(request, gots, wants);
     const Tensor got = read_tensor(request.words[0]), want = read_tensor(request.words[1]);
-    return {
-        find(request.words[0] + " against " + request.words[1], got, want, request.promise, judge_options(request))};
+    std::optional<Tensor> magnitude;
+    if (!request.magnitude.empty()) magnitude = read_tensor(request.magnitude);
+    return {find_between(request.words[0] + " against " + request.words[1], got, want, magnitude, request.promise,
+                         judge_options(request))};
 }
 
 // The words of the call, and the results among them by the name of the output.
@@ -134,27 +123,17 @@ Parts take_apart(const Operator& op, const DiffOptions& request) {
 }
 
 std::vector<Finding> diff_operator(const DiffOptions& request, std::string& against) {
-    const Operator& op = find_operator(request.op);
+    const Case from = request.directory.empty() ? Case{request.op, {}} : read_case(request.directory);
+    const Operator& op = find_operator(from.op);
     const Parts parts = take_apart(op, request);
-    std::vector<Tensor> results;
-    for (const auto& [argument, word] : parts.results) results.push_back(read_tensor(word));
-    const Call call = make_call(op, with_seed(parts.call, request.seed));
-    {
-        const ScopedOption option("precision", "golden");
-        run(call);
-    }
+    std::vector<std::pair<std::string, Tensor>> results;
+    for (const auto& [argument, word] : parts.results) results.emplace_back(argument->name, read_tensor(word));
+    std::vector<std::string> words = from.words;
+    for (const std::string& word : with_seed(parts.call, request.seed))
+        if (std::ranges::count(words, word) == 0) words.push_back(word);
+    const Call call = make_call(op, words, true);
     against = fmt::format("{} against the golden {}", op.name, call.line);
-    std::vector<Finding> findings;
-    for (size_t i = 0; i < results.size(); ++i) {
-        const Argument& argument = *parts.results[i].first;
-        const auto want = call.tensors.find(argument.name);
-        if (want == call.tensors.end())
-            throw Failure(kUsage, fmt::format("{}: this call does not make it", argument.name));
-        findings.push_back(find(argument.name, results[i], want->second,
-                                request.promise.empty() ? argument.promise : request.promise, judge_options(request)));
-        explain(call, argument.name, findings.back());
-    }
-    return findings;
+    return find_in_results(call, results, judge_options(request));
 }
 
 }  // namespace
@@ -164,10 +143,11 @@ const char kDiffExamples[] =
     "  gradus diff got.npy want.npy\n"
     "  gradus diff got.bin:bf16[4096,22016] want.npy:bf16 --html report.html\n"
     "  gradus diff --op SwiGluGrad out=got.npy x=x.npy yGrad=g.npy dim=-1\n"
+    "  gradus run SwiGluGrad x=[64,512] dtype=bf16 --case mine; gradus diff --case mine out=got.npy\n"
     "  gradus diff --op FusedLinearCrossEntropyLossGrad weightGradOut:bf16=got.npy input=... --json\n"
     "A file: FILE.npy, FILE.npy:bf16 (raw 16-bit words), FILE.bin:DTYPE[SHAPE]. WANT may be of a wider dtype than "
     "GOT.\n"
-    "Verdicts: equal, rounded, accepted (exit 0); imprecise, wrong (exit 1). docs/diff.md has the rules.";
+    "Verdicts: equal, kept, rounded (exit 0); imprecise, wrong (exit 1). docs/diff.md has the rules.";
 
 void diff_command(const DiffOptions& request, Session& session) {
     for (const std::string& file : request.files) {
@@ -177,9 +157,9 @@ void diff_command(const DiffOptions& request, Session& session) {
     }
     std::string against;
     std::vector<Finding> findings;
-    if (request.op.empty()) {
+    if (request.op.empty() && request.directory.empty()) {
         findings = diff_files(request);
-        against = findings[0].name;
+        against = request.words[0] + " against " + request.words[1];
     } else {
         findings = diff_operator(request, against);
     }

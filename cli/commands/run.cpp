@@ -13,6 +13,7 @@
 #include "cli/base/write_file.h"
 #include "cli/call/assignment.h"
 #include "cli/call/call.h"
+#include "cli/call/case.h"
 #include "cli/call/generate.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/selection.h"
@@ -182,7 +183,7 @@ std::string run_examples() {
            "  gradus run ScaledMaskedSoftmaxBackward gradOutput=dy.npy y=y.npy mask=m.npy scale=0.125 -o results\n"
            "  gradus run SwiGlu x:bf16=bits.npy --precision golden --json\n"
            "  gradus run SwiGlu x=randn[4,8]:f64 out=y.npy --precision golden\n"
-           "  gradus run NsaSelectedAttentionGrad dtype=bf16 --inputs case\n"
+           "  gradus run NsaSelectedAttentionGrad dtype=bf16 --case mine\n"
            "In zsh, brackets want quotes: 'x=randn[4,8]'.";
 }
 
@@ -196,6 +197,7 @@ void run_command(const RunOptions& options, Session& session) {
     choose("max_isa", options.isa);
     const Call call = make_call(find_operator(options.op), with_seed(options.words, options.seed));
     const auto files = destinations(options, call);
+    if (!options.case_directory.empty()) write_case(call, options.case_directory);
     for (const std::string& directory : {options.directory, options.inputs})
         if (!directory.empty()) make_directory(directory);
     for (const auto& [name, file] : files) expect_writable(file);  // a wrong name should not cost the run

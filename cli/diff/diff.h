@@ -7,14 +7,14 @@ namespace gradus::cli {
 
 struct Finding {
     std::string name;  // of the output, or of the two files
-    Tensor got, want;
-    std::string promise;  // what it was judged by
+    Subject subject;
     Judgement judgement;
     struct Explanation {
         bool explains;
         std::string sentence;
     };
-    std::vector<Explanation> explanations;  // tried in this order; empty when nothing needed one
+    std::vector<Explanation> explanations;                     // tried in this order; empty when nothing needed one
+    std::vector<std::pair<std::string, std::string>> origins;  // of the call's arguments: where each came from
 };
 
 void print_findings(const std::vector<Finding>& findings);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "cli/output/page.h"
@@ -122,33 +123,37 @@ std::string draw_histogram(const Judgement& j, bool narrow) {
     return svg;
 }
 
-std::string draw_heat_map(const HeatMap& map, const Shape& shape, bool narrow) {
+std::string draw_heat_map(const HeatMap& map, const Shape& shape, const std::string& cells, bool narrow) {
     const int wide = width_of(narrow);
     constexpr double kLeft = 6, kTop = 24;
     const double cell = std::min((wide - 2 * kLeft) / static_cast<double>(std::max<int64_t>(map.columns, 1)), 22.0);
     const double high = std::clamp(420 / static_cast<double>(std::max<int64_t>(map.rows, 1)), 3.0, cell);
-    const double width = cell * static_cast<double>(map.columns), height = high * static_cast<double>(map.rows);
+    const double height = high * static_cast<double>(map.rows);
     int64_t touched = 0;
     for (const double worst : map.worst) touched += worst > 0;
     std::string svg = svg_open(
         wide, static_cast<int>(kTop + height) + (narrow ? 92 : 58),
         fmt::format("Heat map of a tensor {}: errors in {} of {} cells", text(shape), touched, map.worst.size()));
     svg += label(kLeft, kTop - 8, "start", "columns (last dim) →  rows (the other dims) ↓");
-    svg += "<g shape-rendering=\"crispEdges\">\n" + rect(kLeft, kTop, width, height, "line", "");
+    // In units of cells, a path a colour: short, and the pointer's place is a cell.
+    svg += fmt::format("<g class=\"map\" shape-rendering=\"crispEdges\" data-cells=\"{}\" ", escaped(cells));
+    svg += fmt::format("transform=\"translate({} {}) scale({:.4f} {:.4f})\">\n", kLeft, kTop, cell, high);
+    svg += rect(0, 0, static_cast<double>(map.columns), static_cast<double>(map.rows), "line", "");
+    std::array<std::string, 8> paths;
     for (int64_t r = 0; r < map.rows; ++r) {
-        for (int64_t c = 0; c < map.columns;) {  // equal cells side by side are one rectangle
+        for (int64_t c = 0; c < map.columns;) {  // equal cells side by side are one piece
             const auto level = [&](int64_t column) {
                 return step_of(map.worst[static_cast<size_t>(r * map.columns + column)]);
             };
             const int step = level(c);
             int64_t end = c + 1;
             while (end < map.columns && level(end) == step) ++end;
-            if (step > 0)
-                svg += rect(kLeft + cell * static_cast<double>(c), kTop + high * static_cast<double>(r),
-                            cell * static_cast<double>(end - c), high, fmt::format("heat-{}", step), "");
+            if (step > 0) paths[static_cast<size_t>(step)] += fmt::format("M{} {}h{}v1h-{}z", c, r, end - c, end - c);
             c = end;
         }
     }
+    for (size_t step = 1; step < paths.size(); ++step)
+        if (!paths[step].empty()) svg += fmt::format("<path fill=\"var(--heat-{})\" d=\"{}\"/>\n", step, paths[step]);
     svg += "</g>\n" + legend(kLeft, kTop + height + 16, wide) + "</svg>";
     return svg;
 }

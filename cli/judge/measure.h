@@ -1,22 +1,13 @@
-// The numbers of a judgement, in one pass at about the speed of memory; and the words recognise.cpp asks further in.
+// The numbers of a judgement, in one pass at about the speed of memory.
 #pragma once
 
+#include <algorithm>
 #include <array>
-#include <span>
+#include <cmath>
 
 #include "cli/judge/judge.h"
 
 namespace gradus::cli {
-
-// The spacing of a dtype's numbers.
-struct Grid {
-    int digits, least_exponent, most_exponent;
-    bool integer;
-
-    double ulp(double magnitude) const;  // the subnormal spacing below the least exponent; 1 of an integer dtype
-    double top() const;                  // the first power of two that overflows
-};
-Grid grid_of(aclDataType dtype);
 
 // How many values lie in each power of two; zeros apart. Enough for a quantile within a factor 2.
 class Octaves {
@@ -31,69 +22,93 @@ class Octaves {
     std::array<int64_t, kBins> bins_{};
 };
 
-// Two tensors as pairs of lines: some consecutive elements with the largest magnitude among them, the scale that errors
-// are measured by. A line is a row, or as many as make 64 elements; long rows are cut, so that a line stays in the
-// cache.
+// What one finite element may be off by: half a unit of its dtype and a share of its magnitude.
+struct Tolerance {
+    Grid grid;
+    double halves;  // of a unit: 2 if the reference was rounded itself
+    double kept_share, rounded_share, any_share;
+
+    explicit Tolerance(const Subject& subject);
+    double half_units(double want) const { return 0.5 * halves * grid.ulp(std::abs(want)); }
+    double truncated(double x) const;
+    double within(double share, double want, double magnitude) const {
+        const double slack = share * magnitude;
+        return slack + half_units(std::abs(want) + slack);
+    }
+    double kept(double want, double magnitude) const { return within(kept_share, want, magnitude); }
+    double rounded(double want, double magnitude) const { return within(rounded_share, want, magnitude); }
+    double any(double want, double magnitude) const { return within(any_share, want, magnitude); }
+};
+
+// Some consecutive elements. Where no magnitude is given, it is the largest |want| among them: a line is a row, or as
+// many as make 64 elements; long rows are cut, so that a line stays in the cache.
 struct Line {
     int64_t first;  // index of its first element
-    std::span<const double> got, want;
-    double scale;
+    std::span<const double> got, want, magnitude;
 };
 class Lines {
   public:
-    Lines(const Tensor& got, const Tensor& want);
+    explicit Lines(const Subject& subject);
     int64_t size() const { return lines_; }
     struct Buffer {
-        std::vector<double> got, want;
+        std::vector<double> got, want, magnitude;
     };
     Line load(int64_t i, Buffer& buffer) const;
+    double magnitude_at(int64_t index) const;
+    // work(line, chunk) for all lines of each chunk, chunks side by side; how they are cut depends on the size alone.
+    int64_t chunks() const;
+    void each(const std::function<void(const Line&, int64_t chunk)>& work) const;
 
   private:
-    Tensor got_, want_;
+    const Subject& subject_;
     int64_t length_, lines_;
+    std::vector<double> largest_;  // |want| of each line, where no magnitude is given
 };
 
-// What one finite pair of elements is measured by.
-struct Yardstick {
-    Rules rules;
-    Grid grid;
-    double tensor_scale;  // largest finite |want|
+// How large errors are beyond the last rounding, in shares of the magnitude: by their squares, which a few large ones
+// make, and by their roots, which the many make.
+struct Noise {
+    double squares = 0, roots = 0, worst = 0;
+    int64_t count = 0;
 
-    double allowed(double want, double line_scale) const {  // by rounding
-        return grid.ulp(std::abs(want)) + rules.rounding * line_scale;
+    void add(double share) {
+        squares += share * share, roots += std::sqrt(share), worst = std::max(worst, share), ++count;
     }
-    double small_below(double line_scale) const {
-        return std::max({rules.small_below * line_scale, rules.floor / rules.relative * tensor_scale,
-                         grid.ulp(0) / rules.relative});  // f16: its subnormals, whose steps are more than T
+    void add(const Noise& other) {
+        squares += other.squares, roots += other.roots, worst = std::max(worst, other.worst), count += other.count;
     }
-    double small_error(double want, double line_scale) const {
-        return std::max(rules.small_error * line_scale, rules.floor * tensor_scale) + grid.ulp(std::abs(want));
-    }
-    // Ten times what a rule would allow on average: arithmetic of the right precision does not go there.
-    double broken(double want, double line_scale) const {
-        return 10 * std::max(rules.relative * std::abs(want), small_error(want, line_scale));
+    double peak() const { return count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0; }
+    double bulk() const {
+        const double mean = count > 0 ? roots / static_cast<double>(count) : 0;
+        return mean * mean;
     }
 };
+// The error of `other` instead of got's, rounded to got's dtype and to what its kernel rounds to.
+Noise noise_of(const Subject& subject, const Tolerance& tolerance, const Values& other);
+// ... of want itself, truncated.
+Noise noise_of_truncation(const Subject& subject, const Tolerance& tolerance);
+// Row by row of the last dim, up to 65536 of them.
+std::vector<Noise> noise_of_rows(const Subject& subject, const Tolerance& tolerance, const Values& other);
 
 struct Measured {
+    explicit Measured(const Subject& subject) : tolerance(subject) {}
     Judgement judgement;  // without verdict and reason
-    Yardstick yardstick;
-    // |error| over the scale of the line; over |want|. Without pairs of zeros, which masks make and which say nothing.
-    Octaves of_scale, of_want;
-    int64_t broken = 0, towards_zero = 0, away = 0;
+    Tolerance tolerance;
+    Noise noise;
+    Octaves shares;  // of errors in their magnitude, without pairs of zeros, which masks make and which say nothing
+    int64_t towards_zero = 0, away = 0;
     int64_t got_bf16 = 0, want_bf16 = 0, got_f16 = 0, want_f16 = 0;  // non-zero numbers that the type holds exactly
     int64_t got_nonzero = 0, want_nonzero = 0;
     double got_want = 0, got_got = 0, want_want = 0, error_error = 0;
 };
-Measured measure(const Tensor& got, const Tensor& want, const std::string& promise, const JudgeOptions& options);
+Measured measure(const Subject& subject, const JudgeOptions& options);
 
-// The tensor folded to [rows, last dim] and binned, row by row: of each cell the worst error, as a multiple of what
-// rounding explains. Infinite where NaN or Inf is misplaced.
+// The tensor folded to [rows, last dim] and binned, row by row: of each cell the worst error, as a multiple of what is
+// kept. Infinite where NaN or Inf is misplaced.
 struct HeatMap {
     int64_t rows, columns, row_step, column_step;  // of cells; elements a cell
     std::vector<double> worst;
 };
-HeatMap heat_map(const Tensor& got, const Tensor& want, const Rules& rules, int64_t most_rows = 64,
-                 int64_t most_columns = 96);
+HeatMap heat_map(const Subject& subject, int64_t most_rows = 64, int64_t most_columns = 96);
 
 }  // namespace gradus::cli

@@ -53,6 +53,9 @@ figcaption { color: var(--soft); font-size: .9rem; margin-top: .5rem; max-width:
 svg text { fill: var(--soft); font: 12px system-ui, "DejaVu Sans", sans-serif; }
 svg text.dot { fill: var(--panel); font-size: 9px; font-weight: 600; }
 .narrow { display: none; }
+.note { position: fixed; display: none; padding: .2rem .6rem; border-radius: .3rem; background: var(--ink);
+  color: var(--paper); font-size: .85rem; font-variant-numeric: tabular-nums; pointer-events: none; }
+.note.shown { display: block; }
 footer { color: var(--soft); font-size: .85rem; margin-top: 2.5rem; }
 footer code { overflow-wrap: anywhere; }
 /* A row becomes a card: its first cell the heading, the others with their column's name. */
@@ -66,6 +69,26 @@ footer code { overflow-wrap: anywhere; }
   td:first-child::before { content: ""; } }
 @media print { body { background: none; } .scroll { overflow: visible; } }
 )css";
+
+// What lies under the pointer on a map: its cells are in the element that data-cells names.
+constexpr char kScript[] = R"js(
+const note = document.body.appendChild(document.createElement("div"));
+note.className = "note";
+for (const map of document.querySelectorAll("g.map")) {
+  const data = JSON.parse(document.getElementById(map.dataset.cells).textContent);
+  const index = flat => data.shape.reduceRight((done, size) => {
+    done.unshift(flat % size); flat = Math.floor(flat / size); return done; }, []);
+  map.addEventListener("pointermove", event => {
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(map.getScreenCTM().inverse());
+    const cell = data.cells[Math.floor(at.y) * data.columns + Math.floor(at.x)];
+    note.textContent = cell ? `[${index(cell[0])}] got ${cell[1]}, expected ${cell[2]}` : "nothing differs here";
+    note.style.left = `${Math.min(event.clientX + 12, innerWidth - note.offsetWidth - 8)}px`;
+    note.style.top = `${event.clientY + 16}px`;
+    note.classList.add("shown");
+  });
+  map.addEventListener("pointerleave", () => note.classList.remove("shown"));
+}
+)js";
 
 // The words of verdicts in their colours, numbers, indices and short words in one line.
 std::string class_of(const std::string& cell) {
@@ -144,6 +167,8 @@ void Page::svg(const std::string& drawing, const std::string& narrow, const std:
         drawing, narrow, escaped(caption));
 }
 
+void Page::part(const std::string& html) { body_ += html; }
+
 void Page::text(const std::string& paragraph) { body_ += fmt::format("<p>{}</p>\n", escaped(paragraph)); }
 
 void Page::write(const std::string& path, const std::string& line) const {
@@ -152,8 +177,9 @@ void Page::write(const std::string& path, const std::string& line) const {
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n"
         "<link rel=\"icon\" href=\"data:,\">\n<style>{}</style>\n</head>\n<body>\n<main>\n<h1>{}</h1>\n{}"
-        "<footer><p><code>{}</code></p><p>{}, gradus {}</p></footer>\n</main>\n</body>\n</html>\n",
-        title, kStyle, title, body_, escaped(line), utc_time(), gradusVersion());
+        "<footer><p><code>{}</code></p><p>{}, gradus {}</p></footer>\n</main>\n{}</body>\n</html>\n",
+        title, kStyle, title, body_, escaped(line), utc_time(), gradusVersion(),
+        body_.find("class=\"map\"") == std::string::npos ? "" : fmt::format("<script>{}</script>\n", kScript));
     write_file(path, {html});
 }
 

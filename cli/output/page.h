@@ -18,6 +18,7 @@ class Page {
     // `narrow` is the same for a screen of less than 640 points, should the other be too small to read there.
     void svg(const std::string& drawing, const std::string& narrow, const std::string& caption);
     void text(const std::string& paragraph);
+    void part(const std::string& html);  // of the caller's own making, as it is
     // With the time and the command line at the end. Failure(kEnvironment) if it cannot.
     void write(const std::string& path, const std::string& line) const;
 

@@ -54,18 +54,29 @@ std::vector<std::string> lines_of(const std::string& text, size_t room) {
     return lines;
 }
 
-// The widest column gives up as much as is needed, down to the next one, and so on.
-void narrow(std::vector<size_t>& widths, size_t room) {
-    constexpr size_t kLeast = 12, kGap = 2;
+struct Column {
+    size_t width = 0, least = 12;  // least: of what cannot be broken
+};
+
+// The widest column that can gives up as much as is needed, down to the next one, and so on.
+void narrow(std::vector<Column>& columns, size_t room) {
+    constexpr size_t kGap = 2;
     for (;;) {
-        size_t total = kGap * (widths.size() - 1);
-        for (const size_t width : widths) total += width;
-        const auto widest = std::ranges::max_element(widths);
-        if (total <= room || *widest <= kLeast) return;
-        size_t next = kLeast;
-        for (auto it = widths.begin(); it != widths.end(); ++it)
-            if (it != widest) next = std::max(next, std::min(*it, *widest - 1));
-        *widest = std::max(next, *widest - std::min(*widest, total - room));
+        size_t total = kGap * (columns.size() - 1), next = 0;
+        Column* widest = nullptr;
+        for (Column& column : columns) {
+            total += column.width;
+            if (column.width <= column.least) continue;
+            if (widest == nullptr || column.width > widest->width) {
+                next = widest == nullptr ? 0 : widest->width;
+                widest = &column;
+            } else {
+                next = std::max(next, column.width);
+            }
+        }
+        if (total <= room || widest == nullptr) return;
+        const size_t fits = widest->width - std::min(widest->width, total - room);
+        widest->width = std::max({fits, widest->least, std::min(next, widest->width - 1)});
     }
 }
 
@@ -91,18 +102,22 @@ size_t terminal_width() {
 }
 
 std::string table(const std::vector<std::vector<std::string>>& rows) {
-    std::vector<size_t> widths(1);
+    std::vector<Column> columns(1);
     for (const auto& row : rows) {
-        widths.resize(std::max(widths.size(), row.size()));
-        for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], visible_width(row[i]));
+        columns.resize(std::max(columns.size(), row.size()));
+        for (size_t i = 0; i < row.size(); ++i) {
+            const size_t width = visible_width(row[i]);
+            columns[i].width = std::max(columns[i].width, width);
+            if (row[i].find('\x1b') != std::string::npos) columns[i].least = std::max(columns[i].least, width);
+        }
     }
-    narrow(widths, terminal_width());
+    narrow(columns, terminal_width());
     std::string out;
     for (size_t r = 0; r < rows.size(); ++r) {
         std::vector<std::vector<std::string>> cells;
         size_t height = 1;
         for (size_t i = 0; i < rows[r].size(); ++i) {
-            cells.push_back(lines_of(rows[r][i], widths[i]));
+            cells.push_back(lines_of(rows[r][i], columns[i].width));
             height = std::max(height, cells.back().size());
         }
         for (size_t h = 0; h < height; ++h) {
@@ -111,7 +126,7 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
                 const std::string cell = h < cells[i].size() ? cells[i][h] : "";
                 line += cell;
                 if (i + 1 < cells.size())
-                    line += std::string(widths[i] - std::min(widths[i], visible_width(cell)) + 2, ' ');
+                    line += std::string(columns[i].width - std::min(columns[i].width, visible_width(cell)) + 2, ' ');
             }
             line.erase(line.find_last_not_of(' ') + 1);
             out += (r == 0 ? tinted(Tint::bold, line) : line) + "\n";

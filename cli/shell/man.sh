@@ -57,6 +57,11 @@ the library's options;
 .B gradus info
 shows their values and where they come from
 .TP
+.B GRADUS_TRACE
+a file for the timeline of the program, as
+.B gradus trace
+makes it
+.TP
 .B NO_COLOR
 no colours, even on a terminal
 .TP

@@ -96,6 +96,7 @@ std::unique_ptr<TaskInfo> describe_launch(const Executor& executor, const Launch
     auto info = describe(TaskKind::launch);
     if (!info) return info;
     const Planned& planned = *executor.planned;
+    info->accesses.reserve(executor.slots.size() + 1);
     for (size_t i = 0; i < executor.slots.size(); ++i) {
         if (!executor.slots[i].tensor || executor.slots[i].view().empty()) continue;
         const Argument& argument = executor.op->arguments[i];
@@ -107,6 +108,7 @@ std::unique_ptr<TaskInfo> describe_launch(const Executor& executor, const Launch
         const TensorView bytes{.rank = 1, .size = {info->workspace}, .stride = {1}, .dtype = DType::u8};
         info->accesses.push_back({"workspace", static_cast<const std::byte*>(workspace), bytes, false, true});
     }
+    info->op = executor.op->function;
     info->executor = executor.handle;
     info->path = planned.path;
     info->why = planned.why;
@@ -190,15 +192,16 @@ int LaunchTask::run() noexcept {
 }
 
 aclnnStatus launch(const Operator* op, void* workspace, uint64_t workspace_size, aclOpExecutor* handle,
-                   aclrtStream stream) noexcept {
-    return guarded(op != nullptr ? op->function : "gradusLaunch", kAclnn, [&]() -> Status {
+                   aclrtStream stream, const void* site) noexcept {
+    const auto phase_two = [&]() -> Status {
         auto executor = Executors::instance().find(handle);
         if (executor && !executor->repeatable) executor = Executors::instance().take(handle);  // spent, whatever comes
         if (!executor)
             return {ACLNN_ERR_PARAM_NULLPTR,
                     handle == nullptr ? "executor: NULL" : "executor: not alive (spent, destroyed or foreign)"};
         return launch_on(*executor, op, workspace, workspace_size, stream);
-    });
+    };
+    return guarded(op != nullptr ? op->function : "gradusLaunch", kAclnn, phase_two, site);
 }
 
 }  // namespace gradus

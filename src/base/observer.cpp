@@ -1,6 +1,7 @@
 #include "base/observer.h"
 
 #include <atomic>
+#include <utility>
 
 #include "base/lock.h"
 
@@ -8,6 +9,7 @@ namespace gradus {
 namespace {
 
 constinit thread_local const char* function_here = "";
+constinit thread_local const void* site_here = nullptr;
 constinit std::atomic<uint64_t> subjects = 0;
 
 }  // namespace
@@ -20,6 +22,7 @@ void install(Observer& observer) noexcept {
 }
 
 const char* current_function() noexcept { return function_here; }
+const void* current_site() noexcept { return site_here; }
 uint64_t fresh_subject() noexcept { return subjects.fetch_add(1, std::memory_order_relaxed) + 1; }
 
 void tell(const TaskInfo* task, void (Observer::*event)(const TaskInfo&)) {
@@ -28,15 +31,16 @@ void tell(const TaskInfo* task, void (Observer::*event)(const TaskInfo&)) {
     observe([&](Observer& o) { (o.*event)(*task); });
 }
 
-void ObservedCall::begin() noexcept {
-    outer_ = function_here;
-    function_here = function_;
+void ObservedCall::begin(const void* site) noexcept {
+    outer_ = std::exchange(function_here, function_);
+    outer_site_ = std::exchange(site_here, site);
     observe([this](Observer& o) { o.on_call(function_); });
 }
 
 void ObservedCall::finish(const Status& status) const noexcept {
     observe([&](Observer& o) { o.on_return(function_, status); });
     function_here = outer_;
+    site_here = outer_site_;
 }
 
 }  // namespace gradus

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -34,7 +35,8 @@ struct TaskInfo {
     const char* function;          // of the interface, that asked for it
     std::vector<Access> accesses;  // the workspace, as far as it is needed, is the last
 
-    // of an operator
+    // of an operator; of a copy, path is its direction
+    const char* op = "";
     const void* executor = nullptr;
     const char *path = "", *why = "";
     int64_t workspace = 0, bytes = 0;
@@ -61,6 +63,14 @@ struct AllocationInfo {
     int device;
 };
 
+// What one observer tells the others: a mistake of the program's.
+struct Finding {
+    const char* id;
+    bool error;         // or a warning
+    uint64_t tasks[2];  // tickets; 0: none, or the host itself
+    std::string_view text;
+};
+
 class Observer {
   public:
     virtual ~Observer() = default;
@@ -68,6 +78,8 @@ class Observer {
     // Calls of the C interface, without the lock, on the calling thread; they nest where a callback calls.
     virtual void on_call(const char* /*function*/) {}
     virtual void on_return(const char* /*function*/, const Status& /*status*/) {}
+    // The call is phase one of an operator, which has the name of phase two here.
+    virtual void on_phase_one() {}
 
     // The rest with the lock.
     virtual void on_create(HandleKind /*kind*/, const void* /*handle*/) {}
@@ -79,6 +91,9 @@ class Observer {
     virtual void on_allocate(const AllocationInfo& /*allocation*/) {}
     // Allocation 0: refused, there is none of that kind at the address.
     virtual void on_free(const void* /*address*/, MemoryKind /*kind*/, uint64_t /*allocation*/) {}
+
+    // The program holds so many bytes of a device more, or less.
+    virtual void on_memory(int /*device*/, int64_t /*change*/) {}
 
     // Phase one: the tensors in the order of the arguments.
     virtual void on_prepare(const void* /*executor*/, std::span<const void* const> /*tensors*/) {}
@@ -104,6 +119,8 @@ class Observer {
     virtual void on_callback_begin(uint64_t /*callback*/) {}
     virtual void on_callback_end(uint64_t /*callback*/) {}
 
+    virtual void on_finding(const Finding& /*finding*/) {}
+
     // aclFinalize has succeeded; the process goes, and queued work is about to be dropped.
     virtual void on_finalize() {}
     virtual void on_exit() {}
@@ -125,8 +142,10 @@ void observe(const F& f) {
     for (Observer* observer = first_observer; observer != nullptr; observer = observer->next_) f(*observer);
 }
 
-// While it is observed: the function of the interface that the calling thread is in, and numbers for subjects.
+// While it is observed: the function of the interface that the calling thread is in, where it returns to, and numbers
+// for subjects.
 const char* current_function() noexcept;
+const void* current_site() noexcept;
 uint64_t fresh_subject() noexcept;
 
 inline std::unique_ptr<TaskInfo> describe(TaskKind kind, uint64_t subject = 0) {
@@ -142,19 +161,20 @@ void tell(const TaskInfo* task, void (Observer::*event)(const TaskInfo&));
 // For the boundary: a call from its begin to its end. Allocates nothing by itself.
 class ObservedCall {
   public:
-    explicit ObservedCall(const char* function) noexcept : function_(function) {
-        if (observed()) begin();
+    ObservedCall(const char* function, const void* site) noexcept : function_(function) {
+        if (observed()) begin(site);
     }
     void end(const Status& status) const noexcept {
         if (observed()) finish(status);
     }
 
   private:
-    void begin() noexcept;
+    void begin(const void* site) noexcept;
     void finish(const Status& status) const noexcept;
 
     const char* function_;
     const char* outer_ = nullptr;
+    const void* outer_site_ = nullptr;
 };
 
 }  // namespace gradus

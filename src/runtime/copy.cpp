@@ -128,6 +128,11 @@ Access access_to(const char* argument, const void* address, const CopyShape& sha
     return {argument, static_cast<const std::byte*>(address), rows, !writes, writes};
 }
 
+const char* direction(const Copy& copy) {
+    if (on_device(copy.from_owner)) return on_device(copy.to_owner) ? "device to device" : "device to host";
+    return on_device(copy.to_owner) ? "host to device" : "host to host";
+}
+
 template <typename Work>
 Status run_here(const Work& work, const TaskInfo* info) {
     work.run();
@@ -198,6 +203,7 @@ Status copy_rows(void* to, const void* from, const CopyShape& shape, aclrtMemcpy
         return {ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                 "dst and src: both host memory, which the device does not copy on a stream (a limit of the device: "
                 "GRADUS_LIMITS=off lifts it)"};
+    if (info) info->path = direction(work);
     if (work.to_owner) work.to += work.to_owner->shift();
     if (work.from_owner) work.from += work.from_owner->shift();
     return run(std::move(work), std::move(info), where, *device);

@@ -125,6 +125,7 @@ bool list(const std::shared_ptr<Allocation>& allocation) {
     allocation->set_id(++last_id);
     observe([&a = *allocation](Observer& o) {
         o.on_allocate({a.id(), a.kind(), a.address(), a.size(), a.footprint(), a.device()});
+        if (a.kind() == MemoryKind::device) o.on_memory(a.device(), static_cast<int64_t>(a.footprint()));
     });
     return true;
 }
@@ -285,6 +286,8 @@ Status release(void* address, MemoryKind kind) {
         return {ACL_ERROR_RT_PARAM_INVALID, concat("pointer: ", kind_words(it->second->kind()))};
     last = std::move(it->second);
     live.erase(it);
+    if (kind == MemoryKind::device)
+        observe([&a = *last](Observer& o) { o.on_memory(a.device(), -static_cast<int64_t>(a.footprint())); });
     if (policy.quarantine > 0 && kind != MemoryKind::registered) out = set_aside(std::move(last));
     return {};
 }

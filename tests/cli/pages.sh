@@ -61,5 +61,7 @@ page tail 1
 look tail 'is NaN where a number is expected' 2
 page truncated 1
 look truncated 'truncated to bf16' 2
+"$gradus" trace -o trace.json -o trace.html -- "$gradus" run SwiGluGrad "${inputs[@]}" out=traced.npy >/dev/null 2>&1
+look trace aclnnSwiGluGrad 0
 "$gradus" bench SwiGluGrad --quick --shape 1 --dtype bf16 --html bench.html >/dev/null
 look bench SwiGluGrad 1

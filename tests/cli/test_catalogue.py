@@ -117,7 +117,7 @@ class Unknown(Case):
             (["run", "SwiGlu", "x"], ["'x', expected name=value"]),
             (["run"], ["OP is required"]),
             (["run", "SwiGlu", "--repeat", "0"], ["--repeat"]),
-            (["run", "SwiGlu", "--precision", "silver"], ["silver", "{fast,golden,magnitude}"]),
+            (["run", "SwiGlu", "--precision", "silver"], ["silver", "{fast,golden,magnitude,"]),
             (["run", "SwiGlu", "--limits", "maybe"], ["maybe", "{on,off}"]),
             (["run", "SwiGlu", "--isa", "sse9"], ["sse9", "scalar"]),
             (["run", "SwiGlu", "--threads", "0"], ["--threads", "1 to"]),
