@@ -147,8 +147,11 @@ std::string markdown(const Explained& one) {
 
 std::string explain_finding(const std::string& id) {
     std::string text;
-    for (const Explained& one : kExplained)
-        if (id == one.id || id == "all") text += (text.empty() ? "" : "\n") + markdown(one);
+    for (const Explained& one : kExplained) {
+        if (id != one.id && id != "all") continue;
+        if (!text.empty()) text += '\n';
+        text += markdown(one);
+    }
     return text;
 }
 
