@@ -354,6 +354,17 @@ PLANTED(one_row_beyond_the_storage) {
     aclDestroyTensor(ty);
 }
 
+// expect overlap error-ignored argument=out
+PLANTED(output_inside_the_input) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    aclTensor *tx = tensor(x, kWidth), *ty = tensor(mended ? y.p : x.at(kX / 2), kHalf);
+    const Prepared made = prepare(tx, ty);
+    aclnnSwiGlu(nullptr, made.size, made.executor, s);  // a
+    aclDestroyTensor(tx);
+    aclDestroyTensor(ty);
+}
+
 // expect executor-reused error-ignored argument=executor
 PLANTED(executor_launched_twice) {
     Buffer x(kX), y(kY);
