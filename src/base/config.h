@@ -33,6 +33,20 @@ Result<Config> config_without_device();
 // The same without the error: wrong values count as absent.
 Config config_or_default();
 
+// The variables of collectives, read by every call that makes a communicator.
+enum class HcclTransport { automatic, local, shared, gloo };
+struct HcclEnvironment {
+    int connect_timeout_s = 120, exec_timeout_s = 1836;  // exec: 0 is never
+    int base_port = 60000;
+    const char *if_ip = nullptr, *socket_ifname = nullptr;  // null: not set
+    bool ipv6 = false;                                      // HCCL_SOCKET_FAMILY=AF_INET6
+    HcclTransport transport = HcclTransport::automatic;
+};
+Result<HcclEnvironment> hccl_environment();
+
+// Where nobody has set the number of threads: so many processes share the CPUs that this one may use.
+void share_cpus(int processes);
+
 LogLevel config_log_level() noexcept;
 bool config_sync_copies();  // GRADUS_SYNC_COPIES, default on
 int config_devices();       // GRADUS_DEVICES, narrowed by ASCEND_RT_VISIBLE_DEVICES

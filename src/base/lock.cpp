@@ -9,7 +9,7 @@ namespace gradus {
 namespace {
 
 constinit std::mutex the_lock;
-constinit std::array<void (*)(), 4> repairs{};
+constinit std::array<void (*)(), 8> repairs{};
 constinit size_t repair_count = 0;
 
 void before() { the_lock.lock(); }

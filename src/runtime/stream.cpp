@@ -122,7 +122,7 @@ void Stream::run_front(Lock& lock) {
     lock.unlock();
     const int code = run_inside(*this, *task);
     lock.lock();
-    std::unique_ptr<Task> dropped = queue_.finish(code);
+    std::unique_ptr<Task> dropped = queue_.finish(code, *task);
     all.announced.notify_all();
     lock.unlock();
     task.reset();  // after finish(): a fork must not find a running task half destroyed
@@ -148,9 +148,10 @@ bool run_without_thread(Lock& lock) {
 bool Stream::wait(Lock& lock, int32_t timeout_ms) {
     const uint64_t newest = queue_.newest();
     // What the stream's thread has not begun is done here, without waking two threads; not if it may take longer than
-    // the caller wants to wait, and not the program's functions, which expect the stream's thread.
+    // the caller wants to wait, and not the program's functions, which expect the stream's thread, nor what may wait
+    // for others.
     if (timeout_ms < 0) {
-        while (!queue_.finished(newest) && queue_.runnable() && !queue_.front()->calls_user) run_front(lock);
+        while (!queue_.finished(newest) && queue_.runnable() && !queue_.front()->may_take_for_ever()) run_front(lock);
         wake_thread();
     }
     return wait_until(lock, timeout_ms, [&] { return queue_.finished(newest); });
@@ -161,10 +162,11 @@ void Stream::wait() {
     wait(lock, -1);
 }
 
-int Stream::synchronize(int32_t timeout_ms) {
+int Stream::synchronize(int32_t timeout_ms, Text* why) {
     if (running_here()) return ACL_ERROR_RT_PARAM_INVALID;
     Lock lock = hold();
     if (!wait(lock, timeout_ms)) return ACL_ERROR_RT_STREAM_SYNC_TIMEOUT;
+    if (why != nullptr) *why = queue_.error_text();
     return queue_.take_error();
 }
 
@@ -194,7 +196,9 @@ void Stream::close(bool force) {
         TaskQueue::discard(std::move(dropped));
         lock.lock();
     }
-    const auto over = [&] { return queue_.idle() || (force && queue_.running() && queue_.running()->calls_user); };
+    const auto over = [&] {
+        return queue_.idle() || (force && queue_.running() && queue_.running()->may_take_for_ever());
+    };
     if (!running_here()) wait_until(lock, -1, over);
     wake_thread();
 }
@@ -246,7 +250,8 @@ void finish_at_exit() noexcept {
     }
     wait_until(lock, -1, [] {
         for (const Stream* s = all.first; s != nullptr; s = s->next_)
-            if (const Task* running = s->queue_.running(); running && !running->calls_user && !s->running_here())
+            if (const Task* running = s->queue_.running();
+                running && !running->may_take_for_ever() && !s->running_here())
                 return false;
         return true;
     });
