@@ -21,11 +21,17 @@ only 'src/simd/*' 'base|simd'
 only 'src/gemm/*' 'base|simd|gemm|testing|cli/limit'  # testing, cli: its test and bench
 only 'src/runtime/*' 'base|runtime|acl|aclnn|gradus'
 only 'src/aclnn/*' 'base|runtime|aclnn|acl|gradus'
+only 'src/hccl/*' 'base|simd|runtime|hccl|acl'
 only 'testing/*' 'testing|acl|aclnn|gradus|aclnnop'
-only 'tests/*' 'testing|acl|aclnn|gradus|aclnnop|tests|base'  # base: what nothing public shows
-only 'examples/*' 'acl|aclnn|gradus|aclnnop'
+only 'tests/*' 'testing|acl|aclnn|gradus|aclnnop|hccl|tests|base'  # base: what nothing public shows
+only 'examples/*' 'acl|aclnn|gradus|aclnnop|hccl'
 only 'cli/*' 'cli|acl|aclnn|gradus'
 only 'python/*' 'acl|aclnn|gradus|aclnnop'
+
+if grep -lE '#include "simd/' $(git ls-files 'src/hccl/*') | grep -v '^src/hccl/reduce'; then
+    echo "of hccl only reduce may use simd"
+    bad=1
+fi
 
 # simd and gemm belong to kernels; an operator never includes another; base knows the interface's words, not aclnn's code.
 for file in $(git ls-files 'src/ops/*/*'); do

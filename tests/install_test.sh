@@ -30,7 +30,7 @@ step "install"
 run cmake --install "$build" --prefix "$prefix"
 
 step "by hand: CANN's library names, set_env.sh"
-cann=("-I$prefix/include" "-L$prefix/lib64" -lascendcl -lnnopbase -lopapi)
+cann=("-I$prefix/include" "-L$prefix/lib64" -lascendcl -lnnopbase -lopapi -lhccl -pthread)
 for source in "$root"/examples/*.cpp; do
     run "${cxx[@]}" "$source" "${cann[@]}" -o "$work/hand/$(basename "$source" .cpp)"
 done
@@ -69,7 +69,7 @@ complete=$(bash -c '. "$1/set_env.sh"; . "$1/share/bash-completion/completions/g
 [ "$complete" = "SwiGlu SwiGluGrad" ] || fail "completion of SwiGlu: $complete"
 
 step "lib and lib64 are alike"
-for name in gradus ascendcl acl_rt nnopbase opapi opapi_math opapi_nn opapi_transformer cust_opapi; do
+for name in gradus ascendcl acl_rt nnopbase opapi opapi_math opapi_nn opapi_transformer cust_opapi hccl hcomm; do
     [ "$prefix/lib/lib$name.so" -ef "$prefix/lib64/libgradus.so" ] || fail "lib/lib$name.so is not the library"
     [ "$prefix/lib64/lib$name.so" -ef "$prefix/lib64/libgradus.so" ] || fail "lib64/lib$name.so is not the library"
 done
@@ -79,7 +79,7 @@ library=$prefix/lib64/libgradus.so
 soname=$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
 [ "$soname" = libgradus.so.0 ] || fail "soname $soname, expected libgradus.so.0"
 exported=$(nm -D --defined-only "$library" | awk '{ print $NF }')
-others=$(grep -vE '^(aclnn|acl|gradus)[A-Z]|^aclrt[A-Z]' <<<"$exported" || true)
+others=$(grep -vE '^(aclnn|acl|gradus|Hccl)[A-Z]|^aclrt[A-Z]' <<<"$exported" || true)
 [ -z "$others" ] || fail "exports what is not the C interface:"$'\n'"$(head -20 <<<"$others")"
 
 step "nothing in the prefix knows where it was built or installed"
