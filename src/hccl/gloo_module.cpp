@@ -53,63 +53,75 @@ class GlooTransport final : public Transport {
     size_t chunk() const override { return kChunk; }
 
     Status exchange(std::span<const Outgoing> out, std::span<Incoming> in, Clock::time_point deadline) override {
-        size_t aside = 0;
-        for (uint32_t r = 0; r < ranks_; ++r)
-            if (r != rank_ && in[r].to == nullptr) aside += in[r].bytes;
-        if (aside_.size() < aside) aside_.resize(aside);
-        const uint64_t tag = round_++;
-        begin();
-        std::byte* free = aside_.data();
-        for (uint32_t i = 1; i < ranks_; ++i) {
-            const uint32_t from = (rank_ + ranks_ - i) % ranks_, to = (rank_ + i) % ranks_;
-            if (in[from].bytes > 0) {
-                std::byte* const at = in[from].to != nullptr ? in[from].to : free;
-                if (in[from].to == nullptr) free += in[from].bytes;
-                in[from].at = at;
-                receive(at, in[from].bytes, from, tag);
+        return guarded(deadline, [&]() -> Status {
+            size_t aside = 0;
+            for (uint32_t r = 0; r < ranks_; ++r)
+                if (r != rank_ && in[r].to == nullptr) aside += in[r].bytes;
+            if (aside_.size() < aside) aside_.resize(aside);
+            const uint64_t tag = round_++;
+            std::byte* free = aside_.data();
+            for (uint32_t i = 1; i < ranks_; ++i) {
+                const uint32_t from = (rank_ + ranks_ - i) % ranks_, to = (rank_ + i) % ranks_;
+                if (in[from].bytes > 0) {
+                    std::byte* const at = in[from].to != nullptr ? in[from].to : free;
+                    if (in[from].to == nullptr) free += in[from].bytes;
+                    in[from].at = at;
+                    receive(at, in[from].bytes, from, tag);
+                }
+                if (out[to].bytes > 0) send(out[to].from, out[to].bytes, to, tag);
             }
-            if (out[to].bytes > 0) send(out[to].from, out[to].bytes, to, tag);
-        }
-        return end(deadline);
+            return wait(deadline), Status();
+        });
     }
 
-    // In front of every transfer goes what it is: Gloo would drop the connection over lengths that differ.
+    // First both sides tell each other what they have: a rendezvous, and Gloo would drop the connection over lengths
+    // that differ.
     Status transfer(std::span<const Transfer> batch, Clock::time_point deadline) override {
-        std::vector<uint64_t> said(2 * batch.size()), heard(2 * batch.size());
-        std::vector<uint64_t> tags(batch.size());
-        begin();
-        for (size_t i = 0; i < batch.size(); ++i) {
-            const Transfer& t = batch[i];
-            tags[i] = kTransferTags + 2 * next_[2 * t.peer + (t.sends ? 1 : 0)]++;
-            said[2 * i] = t.bytes, said[2 * i + 1] = static_cast<uint64_t>(t.type);
-            if (t.peer == rank_) continue;
-            auto* const words = reinterpret_cast<std::byte*>((t.sends ? said : heard).data() + 2 * i);
-            t.sends ? send(words, 16, t.peer, tags[i]) : receive(words, 16, t.peer, tags[i]);
+        struct Words {
+            uint64_t bytes, type;
+        };
+        return guarded(deadline, [&]() -> Status {
+            std::vector<Words> said(batch.size()), heard(batch.size());
+            std::vector<uint64_t> tags(batch.size());
+            for (size_t i = 0; i < batch.size(); ++i) {
+                const Transfer& t = batch[i];
+                tags[i] = kTransferTags + 4 * next_[2 * t.peer + (t.sends ? 1 : 0)]++;
+                said[i] = {t.bytes, static_cast<uint64_t>(t.type)};
+                if (t.peer == rank_) continue;
+                receive(reinterpret_cast<std::byte*>(&heard[i]), sizeof(Words), t.peer, tags[i] + (t.sends ? 1 : 0));
+                send(reinterpret_cast<std::byte*>(&said[i]), sizeof(Words), t.peer, tags[i] + (t.sends ? 0 : 1));
+            }
+            wait(deadline);
+            for (size_t i = 0; i < batch.size(); ++i) {
+                const Transfer& t = batch[i];
+                if (t.peer == rank_ || (heard[i].bytes == said[i].bytes && heard[i].type == said[i].type)) continue;
+                const Words &sent = t.sends ? said[i] : heard[i], &received = t.sends ? heard[i] : said[i];
+                return {HCCL_E_PARA, concat("HcclSend: ranks disagree: rank ", t.sends ? rank_ : t.peer, " sends ",
+                                            describe(sent.bytes, static_cast<uint32_t>(sent.type)), " to rank ",
+                                            t.sends ? t.peer : rank_, ", which receives ",
+                                            describe(received.bytes, static_cast<uint32_t>(received.type)))};
+            }
+            for (size_t i = 0; i < batch.size(); ++i) {
+                const Transfer& t = batch[i];
+                if (t.peer == rank_) continue;
+                t.sends ? send(t.data, t.bytes, t.peer, tags[i] + 2) : receive(t.data, t.bytes, t.peer, tags[i] + 2);
+            }
+            copy_own(batch);
+            return wait(deadline), Status();
+        });
+    }
+
+    void give_up() noexcept override {
+        try {
+            context_->closeConnections();
+        } catch (...) {  // they are closed already
         }
-        GRADUS_TRY(end(deadline));
-        for (size_t i = 0; i < batch.size(); ++i) {
-            const Transfer& t = batch[i];
-            if (t.sends || t.peer == rank_ || (heard[2 * i] == said[2 * i] && heard[2 * i + 1] == said[2 * i + 1]))
-                continue;
-            return {HCCL_E_PARA, concat("HcclSend: ranks disagree: rank ", t.peer, " sends ",
-                                        describe(heard[2 * i], static_cast<uint32_t>(heard[2 * i + 1])), " to rank ",
-                                        rank_, ", which receives ", describe(t))};
-        }
-        begin();
-        for (size_t i = 0; i < batch.size(); ++i) {
-            const Transfer& t = batch[i];
-            if (t.peer == rank_) continue;
-            t.sends ? send(t.data, t.bytes, t.peer, tags[i] + 1) : receive(t.data, t.bytes, t.peer, tags[i] + 1);
-        }
-        copy_own(batch);
-        return end(deadline);
     }
 
   private:
     static constexpr uint64_t kTransferTags = uint64_t{1} << 40;
     using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 
-    void begin() { sends_.clear(), receives_.clear(); }
     void send(const std::byte* from, size_t bytes, uint32_t to, uint64_t tag) {
         sends_.push_back(context_->createUnboundBuffer(const_cast<std::byte*>(from), bytes));  // NOLINT: Gloo reads it
         sends_.back()->send(static_cast<int>(to), tag);
@@ -118,14 +130,18 @@ class GlooTransport final : public Transport {
         receives_.push_back(context_->createUnboundBuffer(to, bytes));
         receives_.back()->recv(static_cast<int>(from), tag);
     }
-    Status end(Clock::time_point deadline) {
+    void wait(Clock::time_point deadline) {
+        for (const Buffer& b : receives_) b->waitRecv(until(deadline));
+        for (const Buffer& b : sends_) b->waitSend(until(deadline));
+        receives_.clear(), sends_.clear();
+    }
+    template <typename F>
+    Status guarded(Clock::time_point deadline, const F& f) {
         try {
-            for (const Buffer& b : receives_) b->waitRecv(until(deadline));
-            for (const Buffer& b : sends_) b->waitSend(until(deadline));
-            return begin(), Status();
-        } catch (const gloo::IoException& error) {
-            context_->closeConnections();  // or the others would wait for us
-            begin();
+            return f();
+        } catch (const gloo::Exception& error) {
+            give_up();
+            receives_.clear(), sends_.clear();
             if (Clock::now() >= deadline) return {HCCL_E_TIMEOUT, "missing: a rank on another machine"};
             return {HCCL_E_REMOTE, concat("a connection is lost: ", error.what())};
         }

@@ -65,7 +65,7 @@ class RemoteTask final : public CommTask {
     int run() noexcept override {
         Status status = already_failed();
         if (status.ok()) {
-            status = boundary_call();
+            status = call();
             if (!status.ok()) status = explain(status);
         }
         const int code = end(status);
@@ -82,6 +82,7 @@ class RemoteTask final : public CommTask {
                 concat("rank ", comm_->is.rank, " dropped its work: its stream was destroyed or stopped by a failure"));
             remote_->fail(why);
             remote_->link_->abort(why);
+            remote_->transport_->give_up();
         }
         end({});
     }
@@ -92,7 +93,7 @@ class RemoteTask final : public CommTask {
         return remote_->fate_.failed ? remote_->fate_.why : Status();
     }
 
-    Status boundary_call() noexcept {
+    Status call() noexcept {
         const Membership& is = comm_->is;
         const auto deadline = comm_->deadline();
         try {
@@ -119,6 +120,7 @@ class RemoteTask final : public CommTask {
         }
         remote_->fail(why);
         remote_->link_->abort(why);
+        remote_->transport_->give_up();
         return why;
     }
 

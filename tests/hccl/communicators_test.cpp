@@ -89,7 +89,7 @@ TEST_P(Communicators, InitsOfAGroup) {
     for (uint32_t r = 0; r < 3; ++r) {
         EXPECT_EQ(aclrtSynchronizeStream(streams[r]), 0) << take_message();
         EXPECT_EQ(HcclCommDestroy(comms[r]), 0) << take_message();
-        EXPECT_EQ(aclrtDestroyStream(streams[r]), 0);
+        EXPECT_EQ(aclrtSetDevice(static_cast<int>(r)) + aclrtDestroyStream(streams[r]), 0);
         aclrtResetDeviceForce(static_cast<int>(r));
     }
     EXPECT_EQ(HcclGroupEnd(), HCCL_E_PARA);
@@ -195,7 +195,7 @@ TEST_F(Refusals, Arguments) {
     expect_message("HcclAllReduce", "overlaps");
     EXPECT_EQ(HcclAllReduce(x.data() + 1, y.data(), 2, kF32, kSum, comm, stream), HCCL_E_PARA);
     expect_message("HcclAllReduce", "aligned");
-    EXPECT_EQ(HcclAllReduce(x.data(), y.data(), 1 << 20, kF32, kSum, comm, stream), HCCL_E_PARA);
+    EXPECT_EQ(HcclAllReduce(x.data(), x.data(), 1 << 20, kF32, kSum, comm, stream), HCCL_E_PARA);
     expect_message("HcclAllReduce", "leave their device allocation");
     float own = 0;
     EXPECT_EQ(HcclAllReduce(&own, y.data(), 1, kF32, kSum, comm, stream), HCCL_E_PARA);
