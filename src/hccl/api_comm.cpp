@@ -236,7 +236,7 @@ Result<HcclComm> find_by_name(const char* name) {
     const auto context = current_context();
     HcclComm found = nullptr;
     for (const auto& [handle, comm] : Communicators::instance().entries()) {
-        if (comm->is.name != name) continue;
+        if (!comm || comm->is.name != name) continue;  // none: it is being made
         const bool here = context.ok() && context->context->device() == comm->is.device;
         if (found == nullptr || here) found = handle;
         if (here) break;

@@ -22,6 +22,24 @@ struct Group {
 };
 thread_local std::unique_ptr<Group> group;
 
+// A handle that stands for nothing yet.
+class Reserved {
+  public:
+    Reserved() : handle_(Communicators::instance().add(nullptr)) {}
+    ~Reserved() {
+        if (handle_ != nullptr) Communicators::instance().take(handle_);
+    }
+    Reserved(Reserved&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    Reserved& operator=(Reserved&&) = delete;
+    HcclComm fill(std::shared_ptr<Communicator> comm) noexcept {
+        Communicators::instance().replace(handle_, std::move(comm));
+        return std::exchange(handle_, nullptr);
+    }
+
+  private:
+    HcclComm handle_;
+};
+
 Result<std::shared_ptr<Communicator>> run_caught(const Init& init) noexcept {
     try {
         return init.run();
@@ -115,9 +133,10 @@ Status make_communicator(std::unique_ptr<Init> init) {
         group->inits.push_back(std::move(init));
         return {};
     }
+    Reserved place;  // once all ranks are there, nothing may fail
     auto made = init->run();
     if (!made.ok()) return made.status();
-    *init->comm = Communicators::instance().add(std::move(*made));
+    *init->comm = place.fill(std::move(*made));
     return {};
 }
 

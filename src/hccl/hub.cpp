@@ -39,7 +39,8 @@ struct Connection {
 
 class Hub {
   public:
-    Hub(const Key& key, std::chrono::seconds patience) : key_(key), patience_(patience) {}
+    Hub(const MeetingPoint& at, std::chrono::seconds patience)
+        : key_(at.key), patience_(patience), opens_again_(at.may_be_late) {}
     std::vector<Socket> listeners;
 
     void serve() {
@@ -60,7 +61,8 @@ class Hub {
                 std::none_of(connections_.begin(), connections_.end(), [](auto& c) { return c->known; });
             if (!lonely) {
                 lonely_since = Clock::now();
-            } else if (complete_ || Clock::now() - lonely_since > patience_) {
+                visited_ = true;
+            } else if (complete_ || (visited_ && opens_again_) || Clock::now() - lonely_since > patience_) {
                 return;
             } else {  // all went before they were complete: they may come again
                 values_.clear();
@@ -117,6 +119,8 @@ class Hub {
         if (hello.magic != Hello::kMagic || hello.key != key_) return c.socket.close(), false;
         if (ranks_ == 0) ranks_ = hello.ranks;
         c.rank = hello.rank;
+        for (const auto& o : connections_)  // one that has ended may come again before its end was seen
+            if (o->known && o->socket.open() && o->rank == c.rank) read(*o);
         Text why;
         if (hello.ranks != ranks_)
             why = concat("rank ", hello.rank, " counts ", hello.ranks, " ranks, others ", ranks_);
@@ -209,6 +213,8 @@ class Hub {
 
     const Key key_;
     const std::chrono::seconds patience_;
+    const bool opens_again_;  // whoever comes again brings a new one
+    bool visited_ = false;
     std::vector<std::unique_ptr<Connection>> connections_;
     std::map<std::string, Value> values_;
     uint32_t ranks_ = 0;
@@ -218,7 +224,7 @@ class Hub {
 }  // namespace
 
 Status start_hub(MeetingPoint& at, std::chrono::seconds patience) {
-    auto hub = std::make_unique<Hub>(at.key, patience);
+    auto hub = std::make_unique<Hub>(at, patience);
     if (!at.unix_name.empty()) {
         auto listener = listen_at(Address::unix_name(at.unix_name));
         if (!listener.ok()) return listener.status();

@@ -74,10 +74,18 @@ Meeting::~Meeting() {  // one by one: a long chain of destructors would overflow
     while (next && next.use_count() == 1) next = std::exchange(next->next, nullptr);
 }
 
-LocalGroup::LocalGroup(uint32_t count) : ranks(count), joined(count), gone(count), mail(size_t{count} * count) {
+LocalGroup::LocalGroup(const GroupKey& its_key, uint32_t count)
+    : key(its_key), ranks(count), joined(count), gone(count), mail(size_t{count} * count) {
     const auto first = std::make_shared<Meeting>(0);
     first->done = true;
     last_joined.assign(count, first);
+}
+
+LocalGroup::~LocalGroup() {
+    std::map<GroupKey, std::weak_ptr<LocalGroup>>::node_type place;  // goes without the lock
+    const Lock lock = hold();
+    if (const auto it = groups.by_key.find(key); it != groups.by_key.end() && it->second.expired())
+        place = groups.by_key.extract(it);
 }
 
 Status destroyed(uint32_t rank) { return {HCCL_E_REMOTE, concat("rank ", rank, " has destroyed its communicator")}; }
@@ -88,14 +96,14 @@ void LocalGroup::fail(const Status& why) noexcept {
 }
 
 Result<std::shared_ptr<LocalGroup>> join_local_group(const GroupKey& key, uint32_t ranks, uint32_t rank) {
-    auto made = std::make_shared<LocalGroup>(ranks);
+    auto made = std::make_shared<LocalGroup>(key, ranks);
     std::map<GroupKey, std::weak_ptr<LocalGroup>> place{{key, made}};
+    auto node = place.extract(key);
     std::shared_ptr<LocalGroup> group;
     const Lock lock = hold();
-    for (auto it = groups.by_key.begin(); it != groups.by_key.end();)
-        it = it->second.expired() ? groups.by_key.erase(it) : std::next(it);
-    groups.by_key.merge(place);
-    group = groups.by_key.find(key)->second.lock();
+    std::weak_ptr<LocalGroup>& known = groups.by_key.insert(std::move(node)).position->second;
+    group = known.lock();
+    if (!group) known = group = made;  // its last owner is about to take it off the list
     if (group->ranks != ranks) return Status(HCCL_E_PARA, concat("ranks: ", ranks, ", others said ", group->ranks));
     if (group->joined[rank]) return Status(HCCL_E_PARA, concat("rank: ", rank, " is there already"));
     group->joined[rank] = true;

@@ -30,14 +30,18 @@ struct Meeting {
     std::shared_ptr<Meeting> next;
 };
 
+using GroupKey = std::array<uint64_t, 3>;  // 128 bits of a root info, and of which split
+
 // Sends that wait for their receives, or the other way round.
 struct Mailbox {
     Letter *first = nullptr, *last = nullptr;
 };
 
 struct LocalGroup {
-    explicit LocalGroup(uint32_t ranks);
+    LocalGroup(const GroupKey& key, uint32_t ranks);
+    ~LocalGroup();
 
+    const GroupKey key;
     const uint32_t ranks;
     Fate fate;
     std::vector<char> joined, gone;                     // by rank
@@ -49,8 +53,7 @@ struct LocalGroup {
 
 Status destroyed(uint32_t rank);
 
-// The group of this key in this process, made by the first who asks. 128 bits of a root info, or of a split.
-using GroupKey = std::array<uint64_t, 3>;
+// The group of this key in this process, made by the first who asks.
 // A rank that is there already: HCCL_E_PARA.
 Result<std::shared_ptr<LocalGroup>> join_local_group(const GroupKey& key, uint32_t ranks, uint32_t rank);
 

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <thread>
 
 #include "base/json.h"
 #include "hccl/rendezvous.h"
@@ -156,7 +157,13 @@ Result<std::shared_ptr<Communicator>> join_by_rank_table(const char* path, const
     }
     if (membership.rank == 0) {
         const std::chrono::seconds patience(environment.connect_timeout_s);
-        if (const Status started = start_hub(at, patience); !started.ok()) return started;
+        // the meeting point of a communicator that has just been destroyed may still be going away
+        for (const auto end = Clock::now() + std::chrono::seconds(2);;) {
+            const Status started = start_hub(at, patience);
+            if (started.ok()) break;
+            if (started.code() != HCCL_E_UNAVAIL || Clock::now() > end) return started;
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
     }
     return join(at, environment, one_server ? "" : mine.ip, std::move(membership));
 }
