@@ -130,7 +130,7 @@ check_tidy() {
 }
 check_sweeps() {
     build release
-    GRADUS_TEST_ROUNDS=20 GRADUS_TEST_SEED=$RANDOM GRADUS_TEST_LONG=1 run_tests release
+    GRADUS_TEST_ROUNDS=20 GRADUS_TEST_SEED=$RANDOM GRADUS_TEST_LONG=1 GRADUS_TEST_MPI=1 run_tests release
 }
 check_asan() {
     build asan

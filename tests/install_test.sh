@@ -39,6 +39,11 @@ run "${c[@]}" "$root/examples/dlopen.c" "-I$prefix/include" -ldl -lm -o "$work/h
 for program in "$work"/hand/*; do
     run bash -c '. "$1/set_env.sh"; exec "$2"' - "$prefix" "$program"
 done
+run bash -c '. "$1/set_env.sh"; exec "$2" processes 3' - "$prefix" "$work/hand/vocab_parallel"
+if command -v mpicxx >/dev/null && [ -n "${GRADUS_TEST_MPI:-}" ]; then  # ./build.sh check sweeps
+    run mpicxx -std=c++11 -DWITH_MPI "$root/examples/vocab_parallel.cpp" "${cann[@]}" -o "$work/hand_mpi"
+    run bash -c '. "$1/set_env.sh"; exec mpirun --allow-run-as-root --oversubscribe -n 3 "$2"' - "$prefix" "$work/hand_mpi"
+fi
 run bash -c '. "$1/set_env.sh"; [ "$ASCEND_HOME_PATH" = "$1" ]' - "$prefix"
 # Its variables alone must do: no -I, no -L.
 run bash -c '. "$1/set_env.sh"; shift; exec "$@"' - "$prefix" \
