@@ -96,6 +96,7 @@ install_wheel() {  # into build/python
 
 test_python() {
     need packages.txt
+    build release gradus gradus_cli  # which judges PyTorch's own results
     install_wheel
     say "testing (python)"
     local wheel

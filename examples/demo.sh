@@ -42,10 +42,14 @@ show gradus run FusedLinearCrossEntropyLossGrad BT=256 V=16032 H=512 dtype=bf16
 show gradus run NsaSelectedAttentionGrad T1=512 T2=512 N1=16 N2=1 D=192 Dv=128 selectedBlockSize=32 \
     selectedBlockCount=8 dtype=bf16
 
-heading "5. Is a result right: a file beside the golden answer"
-show gradus run ScaledMaskedSoftmaxBackward B=1 H=8 S=128 N=128 dtype=bf16 out="$programs/got.npy"
-show gradus diff --op ScaledMaskedSoftmaxBackward B=1 H=8 S=128 N=128 dtype=bf16 out="$programs/got.npy" \
-    --html "$pages/diff.html"
+heading "5. Is a result right: a case made, a fault planted, and the verdict"
+head=(FusedLinearCrossEntropyLossGrad BT=128 V=512 H=256 dtype=bf16)
+show gradus run "${head[@]}" --case "$programs/case" inputGradOut="$programs/got.npy"
+show gradus diff --case "$programs/case" inputGradOut="$programs/got.npy"
+show env GRADUS_MISTAKE="without a part of the vocabulary in inputGrad [496,512)" \
+    gradus run "${head[@]}" --precision golden inputGradOut="$programs/wrong.npy"
+show gradus diff --case "$programs/case" inputGradOut="$programs/wrong.npy" --html "$pages/diff.html" ||
+    printf 'exit code %s\n' $?
 
 heading "6. How fast: LLaMA-70B, one of eight parts, beside a stream of the same bytes"
 show gradus bench --quick --shape 2 --dtype bf16,f32 SwiGlu SwiGluGrad --html "$pages/bench.html"

@@ -19,8 +19,8 @@ Call::Results run_as(const char* precision, Call call);
 
 // How near an output of the fast implementation is to golden, in terms of its magnitude.
 struct Kept {
-    double terms;          // of the sum that makes an element, multiplied out
-    double roundings = 0;  // stated ones, in half units of the 16-bit type
+    double terms;       // of the sum that makes an element, multiplied out
+    int roundings = 0;  // stated ones, in half units of the 16-bit type
 };
 
 // f64 refused in fast, with a hint; taken for all or for all outputs in golden and magnitude, with the same answers

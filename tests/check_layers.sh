@@ -12,20 +12,25 @@ only() {
         [[ $folder =~ ^($2)/ ]] && continue
         echo "$file includes \"$folder\", allowed are: $2"
         bad=1
-    done < <(grep -HoE '^#include "(acl|aclnn|aclnnop|gradus|hccl|base|simd|gemm|runtime|ops|testing|cli)/[^"]+' $(git ls-files "$1") 2>/dev/null \
+    done < <(grep -HoE '^#include "(acl|aclnn|aclnnop|gradus|hccl|base|simd|gemm|runtime|trace|ops|testing|cli)/[^"]+' $(git ls-files "$1") 2>/dev/null \
         | sed 's/#include "//')
 }
 
 only 'src/base/*' "base|acl|aclnn"
 only 'src/simd/*' 'base|simd'
-only 'src/gemm/*' 'base|simd|gemm|testing|cli/limit'  # testing, cli: its test and bench
+only 'src/gemm/*' 'base|simd|gemm|testing|cli/bench'  # testing, cli: its test and bench
 only 'src/runtime/*' 'base|runtime|acl|aclnn|gradus'
+only 'src/trace/*' 'base|runtime|trace|acl|gradus'
 only 'src/aclnn/*' 'base|runtime|aclnn|acl|gradus'
 only 'src/hccl/*' 'base|simd|runtime|hccl|acl'
-only 'testing/*' 'testing|acl|aclnn|gradus|aclnnop'
-only 'tests/*' 'testing|acl|aclnn|gradus|aclnnop|hccl|tests|base'  # base: what nothing public shows
+only 'testing/*' 'testing|acl|aclnn|gradus|aclnnop|cli/judge'  # one judge for all
+only 'tests/*' 'testing|acl|aclnn|gradus|aclnnop|hccl|tests|base|trace'  # base, trace: what nothing public shows
 only 'examples/*' 'acl|aclnn|gradus|aclnnop|hccl'
 only 'cli/*' 'cli|acl|aclnn|gradus'
+only 'cli/base/*' 'cli/base'
+only 'cli/tensor/*' 'cli/(base|tensor)|acl|aclnn'
+only 'cli/judge/*' 'cli/(base|tensor|judge)|acl|aclnn|gradus'  # the operators' tests link it
+only 'cli/output/*' 'cli/(base|output)|acl|gradus'
 only 'python/*' 'acl|aclnn|gradus|aclnnop'
 
 if grep -lE '#include "simd/' $(git ls-files 'src/hccl/*') | grep -v '^src/hccl/reduce'; then

@@ -72,6 +72,21 @@ run bash -c '. "$1/set_env.sh"; gradus info --json | grep -q "\"real_cann\": \[\
 complete=$(bash -c '. "$1/set_env.sh"; . "$1/share/bash-completion/completions/gradus"
     COMP_WORDS=(gradus run SwiGlu) COMP_CWORD=2; _gradus; echo "${COMPREPLY[@]}"' - "$prefix")
 [ "$complete" = "SwiGlu SwiGluGrad" ] || fail "completion of SwiGlu: $complete"
+touch "$work/xa.npy" "$work/xb.npy"
+complete=$(cd "$work" && bash -c '. "$1/set_env.sh"; . "$1/share/bash-completion/completions/gradus"
+    COMP_WORDS=(gradus run SwiGlu x = x) COMP_CWORD=5; _gradus; echo "${COMPREPLY[@]}"
+    COMP_WORDS=(gradus run SwiGlu --precision "") COMP_CWORD=4; _gradus; echo "${COMPREPLY[@]}"' - "$prefix")
+[[ $complete == "xa.npy xb.npy"$'\n'"fast golden magnitude"* ]] || fail "completion of x=x and --precision: $complete"
+run bash -ic '. "$1/set_env.sh"; complete -p gradus' - "$prefix"
+if command -v zsh >/dev/null; then
+    run zsh -fic '. "$1/set_env.sh"; [ "$ASCEND_HOME_PATH" = "$1" ] && whence _gradus' - "$prefix"
+fi
+
+step "set_env.sh in plain sh"
+shell=$(command -v dash || command -v sh)
+run "$shell" -euc '. "$1/set_env.sh"; [ "$ASCEND_HOME_PATH" = "$1" ]; (. "$1/set_env.sh"; [ "$ASCEND_HOME_PATH" = "$1" ])
+    gradus list; pkg-config --exists gradus' - "$prefix"
+run env -u PKG_CONFIG_PATH bash -c '. "$1/set_env.sh"; pkg-config --exists gradus' - "$prefix"
 
 step "lib and lib64 are alike"
 for name in gradus ascendcl acl_rt nnopbase opapi opapi_math opapi_nn opapi_transformer cust_opapi hccl hcomm; do

@@ -14,15 +14,17 @@ TRAIN = Path(__file__).resolve().parents[2] / "examples" / "train"
 def losses(tmp_path, *arguments, launcher=(sys.executable,)):
     file = tmp_path / "run.json"
     command = [*launcher, str(TRAIN / "train.py"), *arguments, "--steps", "3", "--json", str(file)]
-    subprocess.run(command, check=True, timeout=300, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, timeout=900, stdout=subprocess.DEVNULL)
     return json.loads(file.read_text())["losses"]
 
 
-@pytest.mark.parametrize("model", ["llama", "mamba2", "nsa"])
-def test_same_curve(model, tmp_path):
+@pytest.mark.parametrize("model, apart", [("llama", 0.02), ("mamba2", 0.1), ("nsa", 0.02)])
+def test_same_curve(model, apart, tmp_path):
     theirs, ours = (losses(tmp_path, model, "--impl", impl) for impl in ("torch", "gradus"))
-    assert theirs[0] == pytest.approx(ours[0], abs=0.005)
-    assert all(abs(a - b) <= 0.02 for a, b in zip(theirs, ours))
+    # Two losses see the forward and one gradient. Then AdamW has divided by the size of its first gradients, so that a
+    # last bit of those near zero is a whole step: mamba2's third loss is 0.07 (PyTorch) and 0.10 from f64's.
+    assert all(abs(a - b) <= 0.005 for a, b in zip(theirs[:2], ours))
+    assert all(abs(a - b) <= apart for a, b in zip(theirs, ours))
     assert ours[-1] < ours[0]
 
 

@@ -84,6 +84,32 @@ Status check_apart_from_workspace(const Executor& executor, size_t i, const Laun
     return invalid(executor.op->arguments[i].name, "overlaps the workspace");
 }
 
+// What it will do, for those who observe: told before anything is checked.
+std::unique_ptr<TaskInfo> describe_launch(const Executor& executor, const LaunchTask& task, const void* workspace) {
+    auto info = describe(TaskKind::launch);
+    if (!info) return info;
+    const Planned& planned = *executor.planned;
+    info->accesses.reserve(executor.slots.size() + 1);
+    for (size_t i = 0; i < executor.slots.size(); ++i) {
+        if (!executor.slots[i].tensor || executor.slots[i].view().empty()) continue;
+        const Argument& argument = executor.op->arguments[i];
+        const bool writes = argument.direction == Direction::output;
+        info->accesses.push_back({argument.name, task.address[i], executor.slots[i].view(), !writes, writes});
+    }
+    info->workspace = planned.scratch.bytes();
+    if (info->workspace > 0 && workspace != nullptr) {
+        const TensorView bytes{.rank = 1, .size = {info->workspace}, .stride = {1}, .dtype = DType::u8};
+        info->accesses.push_back({"workspace", static_cast<const std::byte*>(workspace), bytes, false, true});
+    }
+    info->op = executor.op->function;
+    info->executor = executor.handle;
+    info->path = planned.path;
+    info->why = planned.why;
+    info->bytes = planned.bytes;
+    tell(info.get(), &Observer::on_attempt);
+    return info;
+}
+
 // At the addresses of now.
 std::unique_ptr<LaunchTask> task_of(Executor& executor) {
     const Lock lock = hold();  // the address setters may be at work on another thread
@@ -116,6 +142,7 @@ Status launch_on(Executor& executor, const Operator* op, void* workspace, uint64
     if (op != nullptr && op != executor.op)
         return invalid("executor", "prepared by aclnn", executor.op->name, "GetWorkspaceSize");
     std::unique_ptr<LaunchTask> task = task_of(executor);
+    task->info = describe_launch(executor, *task, workspace);
     GRADUS_TRY(check_workspace(executor, workspace, size, *task));
     const Result<std::shared_ptr<Stream>> stream = executor.limits ? find_stream_here(handle) : find_stream(handle);
     if (!stream.ok()) return {ACLNN_ERR_RUNTIME_ERROR, stream.status().message()};
@@ -129,13 +156,16 @@ Status launch_on(Executor& executor, const Operator* op, void* workspace, uint64
 
 Status run_here(Executor& executor) {
     const std::unique_ptr<LaunchTask> task = task_of(executor);
+    const std::unique_ptr<TaskInfo> info = describe_launch(executor, *task, nullptr);
     const auto bytes = static_cast<size_t>(executor.planned->scratch.bytes());
     const KeptMemory scratch(bytes);
     GRADUS_TRY(check_tensors(executor, *task, scratch.data()));
     if (!executor.planned->work) return {};
     task->workspace = Scratch::align(scratch.data());
     const BorrowedLoop borrowed;
+    tell(info.get(), &Observer::on_host_access);
     task->run();
+    tell(info.get(), &Observer::on_host_access_end);
     return {};
 }
 
@@ -152,15 +182,16 @@ int LaunchTask::run() noexcept {
 }
 
 aclnnStatus launch(const Operator* op, void* workspace, uint64_t workspace_size, aclOpExecutor* handle,
-                   aclrtStream stream) noexcept {
-    return guarded(op != nullptr ? op->function : "gradusLaunch", kAclnn, [&]() -> Status {
+                   aclrtStream stream, const void* site) noexcept {
+    const auto phase_two = [&]() -> Status {
         auto executor = Executors::instance().find(handle);
         if (executor && !executor->repeatable) executor = Executors::instance().take(handle);  // spent, whatever comes
         if (!executor)
             return {ACLNN_ERR_PARAM_NULLPTR,
                     handle == nullptr ? "executor: NULL" : "executor: not alive (spent, destroyed or foreign)"};
         return launch_on(*executor, op, workspace, workspace_size, stream);
-    });
+    };
+    return guarded(op != nullptr ? op->function : "gradusLaunch", kAclnn, phase_two, site);
 }
 
 }  // namespace gradus

@@ -53,6 +53,8 @@ struct Argument {
     const char* limits = "";                   // what GRADUS_LIMITS=off lifts, in words
     const char* example = "";                  // how tools make one up, in the words of trials.h
     Promise promise = Promise::summed;         // of an output
+    const char* terms = "1";                   // ... how many are summed, multiplied out, over sizes and attributes
+    int roundings = 0;                         // ... how often 16-bit types round on the way, in half units
     std::array<const char*, 2> in_place = {};  // the inputs this output may be exactly
     std::optional<Value> preset = std::nullopt;
 
@@ -72,7 +74,7 @@ constexpr Argument input(const char* name, std::span<const DType> dtypes, const 
             .example = example};
 }
 constexpr Argument output(const char* name, std::span<const DType> dtypes, const char* shape, Promise promise,
-                          const char* limits = "", std::array<const char*, 2> in_place = {}) {
+                          const char* terms = "1", const char* limits = "", std::array<const char*, 2> in_place = {}) {
     return {.name = name,
             .kind = GRADUS_TENSOR,
             .direction = Direction::output,
@@ -80,7 +82,13 @@ constexpr Argument output(const char* name, std::span<const DType> dtypes, const
             .shape = shape,
             .limits = limits,
             .promise = promise,
+            .terms = terms,
             .in_place = in_place};
+}
+// An output on whose way the 16-bit type rounds so often, as the operator states.
+constexpr Argument rounding(int times, Argument argument) {
+    argument.roundings = times;
+    return argument;
 }
 constexpr Argument attribute(const char* name, gradusKind kind, const char* allowed, const char* example = "") {
     return {.name = name, .kind = kind, .direction = Direction::attribute, .allowed = allowed, .example = example};

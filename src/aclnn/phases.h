@@ -12,16 +12,16 @@ Status make_ready(const Operator& op, std::span<const Value> values, uint64_t* w
                   aclOpExecutor** executor);
 // Both phases on this thread, without device and stream.
 Status run_now(const Operator& op, std::span<const Value> values);
-// Phase one at the C boundary.
+// Phase one at the C boundary. `site`: where the C function returns to.
 aclnnStatus prepare(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
-                    aclOpExecutor** executor) noexcept;
+                    aclOpExecutor** executor, const void* site) noexcept;
 inline aclnnStatus prepare(const Operator& op, std::initializer_list<Value> values, uint64_t* workspace_size,
-                           aclOpExecutor** executor) noexcept {
-    return prepare(op, std::span<const Value>(values.begin(), values.size()), workspace_size, executor);
+                           aclOpExecutor** executor, const void* site = __builtin_return_address(0)) noexcept {
+    return prepare(op, std::span<const Value>(values.begin(), values.size()), workspace_size, executor, site);
 }
 
 // Phase two: workspace, final addresses, overlap; then the stream owns the work. `op` null: whatever was prepared.
 aclnnStatus launch(const Operator* op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor,
-                   aclrtStream stream) noexcept;
+                   aclrtStream stream, const void* site = __builtin_return_address(0)) noexcept;
 
 }  // namespace gradus

@@ -1,4 +1,5 @@
 // Phase one.
+#include <cstdio>
 #include <cstring>
 
 #include "aclnn/api.h"
@@ -40,7 +41,9 @@ class Preparation {
     Result<std::shared_ptr<Executor>> run(const Result<Config>& config) const {
         if (!config.ok()) return Status(ACLNN_ERR_PARAM_INVALID, config.status().message());
         GRADUS_TRY(check_no_foreign_cann(ACLNN_ERR_INNER));
-        Call call(values_, *config);
+        Config options = *config;
+        GRADUS_TRY(find_mistake(options));
+        Call call(values_, options);
         if (config->limits) GRADUS_TRY(check_product(config->soc_name));
         GRADUS_TRY(resolve(call));
         for (size_t i = 0; i < values_.size(); ++i)
@@ -54,6 +57,29 @@ class Preparation {
     }
 
   private:
+    // "without delta", or of a sum "a part of the sum over V [112,128)".
+    Status find_mistake(Config& options) const {
+        std::string_view name = options.mistake;
+        if (name == "none") return {};
+        if (!options.golden())
+            return invalid("mistake", "'", name, "', expected none: only golden makes mistakes on purpose");
+        Mistake& found = options.known_mistake;
+        if (const size_t bracket = name.rfind(" ["); bracket != std::string_view::npos) {
+            long long begin = 0, end = 0;
+            if (std::sscanf(options.mistake + bracket, " [%lld,%lld)", &begin, &end) != 2)
+                return invalid("mistake", "'", name, "', expected [begin,end) after the name");
+            found.begin = begin, found.end = end;
+            name = name.substr(0, bracket);
+        }
+        Text names;
+        for (const NamedMistake& known : op_.trials->mistakes) {
+            if (known.golden == 0) continue;
+            if (name == known.name) return found.which = known.golden, Status();
+            append(names, ", '", known.name, "'");
+        }
+        return invalid("mistake", "'", name, "', expected none", names);
+    }
+
     Status check_product(const char* soc_name) const {
         const Product product = product_of(soc_name);
         const Products& listed = op_.products;
@@ -110,6 +136,8 @@ class Preparation {
             return static_cast<const char*>(nullptr);
         };
         const char* const of_inputs = first_double(Direction::input);
+        if (call.config.narrow() && of_inputs == nullptr)
+            return invalid("precision", call.config.golden_path(), ", expected with f64 for all float arguments");
         const char* const any = of_inputs != nullptr ? of_inputs : first_double(Direction::output);
         if (any == nullptr) return {};
         for (size_t i = 0; i < values_.size(); ++i) {
@@ -169,8 +197,22 @@ class Preparation {
     std::span<const Value> values_;
 };
 
+namespace {
+
+void tell_prepared(Executor& executor, const void* handle, std::span<const Value> values) {
+    executor.handle = handle;
+    std::vector<const void*> tensors(values.size());
+    for (size_t i = 0; i < values.size(); ++i)
+        if (values[i].kind == GRADUS_TENSOR) tensors[i] = values[i].tensor;
+    const Lock lock = hold();
+    observe([&](Observer& o) { o.on_prepare(handle, tensors); });
+}
+
+}  // namespace
+
 Status make_ready(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
                   aclOpExecutor** executor) {
+    observe([](Observer& o) { o.on_phase_one(); });
     // plans hold numbers that are computed here, which must not depend on the caller's rounding
     const DefaultFloatEnvironment environment;
     const Preparation preparation(op, values);
@@ -181,6 +223,7 @@ Status make_ready(const Operator& op, std::span<const Value> values, uint64_t* w
     if (!made.ok()) return made.status();
     const auto bytes = static_cast<uint64_t>((*made)->planned->scratch.bytes());
     *executor = static_cast<aclOpExecutor*>(Executors::instance().add(*made));
+    if (observed()) tell_prepared(**made, *executor, values);
     *workspace_size = bytes;
     return {};
 }
@@ -194,8 +237,9 @@ Status run_now(const Operator& op, std::span<const Value> values) {
 }
 
 aclnnStatus prepare(const Operator& op, std::span<const Value> values, uint64_t* workspace_size,
-                    aclOpExecutor** executor) noexcept {
-    return guarded(op.function, kAclnn, [&] { return make_ready(op, values, workspace_size, executor); });
+                    aclOpExecutor** executor, const void* site) noexcept {
+    const auto phase_one = [&] { return make_ready(op, values, workspace_size, executor); };
+    return guarded(op.function, kAclnn, phase_one, site);
 }
 
 }  // namespace gradus

@@ -9,7 +9,7 @@
 //   mask=none                     an optional argument left out
 //
 // An example says how an argument that nobody gave is made up; an optional one without an example is left out.
-//   randn  uniform,low=0,high=1  full,value=1  zeros  ones  index,high=V  causal_mask  topk     of a tensor
+//   randn  uniform,low=0,high=1  full,value=1  zeros  ones  index,high=V  attention_mask  topk     of a tensor
 //   0  1/sqrt(D)  N1  TND                                                                   of an attribute
 //   @Operator.output    what that operator makes of the arguments of the same names, at the same sizes
 #pragma once
@@ -43,6 +43,18 @@ struct Target {
     double fraction;
 };
 
+// A mistake in the formula whose answer tools compare a wrong result with. Golden makes it, by the number in the
+// family's golden.h; or it is what golden answers to other arguments, written NAME=CHANGE with spaces between:
+//   zeros  ones  all (every bit)  not  bits (of each byte, reversed)  next  previous (elements of the last dim)
+//   plus1  minus1  negated  halves (exchanged, along dim)  none                           of a tensor
+//   an expression over sizes and attributes, or none                                      of an attribute
+struct NamedMistake {
+    const char* name;  // "without delta": what the formula is like
+    int golden = 0;
+    const char* arguments = "";
+    const char* terms = "";  // of a sum that golden leaves a part out of: how many, over sizes and attributes
+};
+
 struct Trials {
     std::span<const char* const> sweep;  // around the widths of vectors and tiles; small, because golden is slow
     std::span<const BenchCase> bench;
@@ -50,6 +62,7 @@ struct Trials {
     Limit limit;
     std::span<const Target> targets;  // of the dtypes to measure
     const char* roundings = "";       // inside the fast implementation, in words
+    std::span<const NamedMistake> mistakes = {};
 };
 
 }  // namespace gradus

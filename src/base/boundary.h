@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/log.h"
+#include "base/observer.h"
 #include "base/status.h"
 
 namespace gradus {
@@ -55,21 +56,30 @@ auto call(const BoundaryCodes& codes, const F& f) noexcept -> decltype(f()) {
 
 }  // namespace boundary
 
-// Runs f, which returns a Status, and reports it under the function's name.
+// Runs f, which returns a Status, and reports it under the function's name. `site`: where the function returns to,
+// which is told to those who observe.
 template <typename F>
-int guarded(const char* function, const BoundaryCodes& codes, const F& f) noexcept {
+int guarded(const char* function, const BoundaryCodes& codes, const F& f,
+            const void* site = __builtin_return_address(0)) noexcept {
     const boundary::Trace trace(function);
-    const int code = report(function, boundary::call(codes, f));
+    const ObservedCall observed_call(function, site);
+    const Status status = boundary::call(codes, f);
+    const int code = report(function, status);
+    observed_call.end(status);
     trace.end(code);
     return code;
 }
 
 // For functions that answer with a value instead of a code: f returns a Result, and an error becomes `otherwise`.
 template <typename T, typename F>
-T guarded_value(const char* function, const BoundaryCodes& codes, T otherwise, const F& f) noexcept {
+T guarded_value(const char* function, const BoundaryCodes& codes, T otherwise, const F& f,
+                const void* site = __builtin_return_address(0)) noexcept {
     const boundary::Trace trace(function);
+    const ObservedCall observed_call(function, site);
     const Result<T> result = boundary::call(codes, f);
-    trace.end(report(function, result.status()));
+    const int code = report(function, result.status());
+    observed_call.end(result.status());
+    trace.end(code);
     return result.ok() ? *result : otherwise;
 }
 

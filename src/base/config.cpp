@@ -46,13 +46,13 @@ Text cpu_isa_names() {
     return names;
 }
 
-enum OptionId : size_t { kLimits, kPrecision, kMemory, kNumThreads, kMaxIsa, kSocName, kLog, kOptions };
+enum OptionId : size_t { kLimits, kPrecision, kMistake, kMemory, kNumThreads, kMaxIsa, kSocName, kLog, kOptions };
 
 // An option is one of a few words, the first of which is the default, or it has functions of its own.
 struct Option {
     const char* name;
     const char* variable;
-    std::array<const char*, 4> words{};
+    std::array<const char*, 8> words{};
     Text (*preset)() = nullptr;
     bool (*parse)(std::string_view text, int& value) = nullptr;
     Text (*wanted)() = nullptr;
@@ -78,7 +78,14 @@ struct Option {
 
 constexpr std::array<Option, kOptions> kTable = {{
     {.name = "limits", .variable = "GRADUS_LIMITS", .words = {"on", "off"}},
-    {.name = "precision", .variable = "GRADUS_PRECISION", .words = {"fast", "golden", "magnitude"}},
+    {.name = "precision",
+     .variable = "GRADUS_PRECISION",
+     .words = {"fast", "golden", "magnitude", "f32", "bf16", "f16", "bf16_sums", "f16_sums"}},
+    {.name = "mistake",
+     .variable = "GRADUS_MISTAKE",
+     .preset = [] { return Text("none"); },
+     .parse = parse_name,
+     .wanted = [] { return Text("none, or a mistake of the operator's list in the catalogue"); }},
     {.name = "memory", .variable = "GRADUS_MEMORY", .words = {"device", "any"}},
     {.name = "num_threads",
      .variable = "GRADUS_NUM_THREADS",
@@ -189,7 +196,9 @@ Config snapshot(const Settings& s) {
             .memory = static_cast<Memory>(effective(s, kMemory).value),
             .num_threads = effective(s, kNumThreads).value,
             .max_isa = static_cast<Isa>(effective(s, kMaxIsa).value),
-            .soc_name = effective(s, kSocName).text};
+            .soc_name = effective(s, kSocName).text,
+            .mistake = effective(s, kMistake).text,
+            .known_mistake = {}};
 }
 
 Status error_of(const Settings& s) {
@@ -220,6 +229,8 @@ Status known_option(const char* name, size_t& id) {
 }
 
 }  // namespace
+
+const char* precision_name(Precision precision) { return kTable[kPrecision].words[static_cast<size_t>(precision)]; }
 
 Result<Config> config() {
     const Lock lock = hold();
@@ -291,6 +302,17 @@ LogLevel config_log_level() noexcept {
             return LogLevel::off;
         }
     return static_cast<LogLevel>(log_level.load(std::memory_order_relaxed));
+}
+
+const char* config_trace_file() noexcept {
+    const char* const file = getenv("GRADUS_TRACE");
+    return file != nullptr && *file != '\0' ? file : nullptr;
+}
+
+double config_trace_limit() noexcept {
+    const char* const text = getenv("GRADUS_TRACE_LIMIT");
+    const double limit = text != nullptr ? std::strtod(text, nullptr) : 0;
+    return limit > 0 && limit < 1e9 ? limit : 0;
 }
 
 bool config_sync_copies() {

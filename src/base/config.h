@@ -9,7 +9,26 @@ namespace gradus {
 
 inline constexpr int kMostDevices = 1024;
 
-enum class Precision { fast, golden, magnitude };  // the last two are golden's loops
+// All but the first are golden's loops: in f64; with the magnitude of every sum; and as a kernel would compute that
+// rounds to so many bits, every operation of f32, every factor of a 16-bit type, or besides every step of its sums.
+enum class Precision { fast, golden, magnitude, f32, bf16, f16, bf16_sums, f16_sums };
+const char* precision_name(Precision precision);
+
+// A mistake that golden makes on purpose, by its number in the family's golden.h; of a sum, the terms [begin, end) are
+// left out.
+struct Mistake {
+    int which = 0;  // 0: none
+    int64_t begin = 0, end = 0;
+
+    bool is(int other) const { return which == other; }
+    bool drops(int sum, int64_t term) const { return which == sum && term >= begin && term < end; }
+};
+
+// What golden computes.
+struct Golden {
+    Precision precision = Precision::golden;
+    Mistake mistake;
+};
 enum class Memory { device, any };
 
 // Everything phase one needs to know, as it was when it was asked for.
@@ -20,9 +39,14 @@ struct Config {
     int num_threads = 1;
     Isa max_isa = Isa::scalar;
     const char* soc_name = "";  // lives as long as the process
+    const char* mistake = "";   // as it was written; likewise
+    Mistake known_mistake;      // what phase one found of that name in the operator's list
 
     bool golden() const { return precision != Precision::fast; }
-    const char* golden_path() const { return precision == Precision::magnitude ? "magnitude" : "golden"; }
+    // f64 elements only: a narrow arithmetic is compared with f64.
+    bool narrow() const { return precision > Precision::magnitude; }
+    const char* golden_path() const { return precision_name(precision); }
+    Golden how() const { return {precision, known_mistake}; }
 };
 
 // A wrong value in the environment is an error of whoever needs the configuration. Options of the calling thread beat
@@ -48,6 +72,10 @@ Result<HcclEnvironment> hccl_environment();
 void share_cpus(int processes);
 
 LogLevel config_log_level() noexcept;
+// Read at load: GRADUS_TRACE, nullptr where nothing is to be traced; GRADUS_TRACE_LIMIT, GB/s of memory, 0: not known.
+const char* config_trace_file() noexcept;
+double config_trace_limit() noexcept;
+
 bool config_sync_copies();  // GRADUS_SYNC_COPIES, default on
 int config_devices();       // GRADUS_DEVICES, narrowed by ASCEND_RT_VISIBLE_DEVICES
 

@@ -1,7 +1,8 @@
-// The numbers that golden computes with: f64, or f64 that carries its magnitude along. A golden source is written once,
-// for both.
+// The numbers that golden computes with: f64, f64 that carries its magnitude along, or f64 rounded to fewer bits all
+// along. A golden source is written once, for all.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -47,6 +48,52 @@ struct Magnitude {
     }
 };
 
+// A number as a kernel of less precision has it: every result of an operation is rounded to kDigits bits (from the
+// least exponent of a normal number on), a product not before it is used, for it may be added as it is. kSums: every
+// step of a sum is rounded, too.
+template <int kDigits, int kLeast, bool kSums>
+struct Narrow {
+    struct Product {
+        double value;
+    };
+    double value = 0;
+
+    Narrow() = default;
+    Narrow(double x) : value(x) {}                  // NOLINT(google-explicit-constructor): an element, as it is given
+    Narrow(Product x) : value(rounded(x.value)) {}  // NOLINT(google-explicit-constructor)
+
+    static double rounded(double x) {
+        constexpr double kSmallest = std::bit_cast<double>(static_cast<uint64_t>(kLeast + 1023) << 52);
+        constexpr double kTop = std::bit_cast<double>(static_cast<uint64_t>(2 - kLeast + 1023) << 52);
+        if (std::fabs(x) < kSmallest) {
+            constexpr double kShift = 1.5 * kSmallest * std::bit_cast<double>(uint64_t{1023 + 53 - kDigits} << 52);
+            return x + kShift - kShift;
+        }
+        if (!std::isfinite(x)) return x;
+        constexpr int kDropped = 53 - kDigits;
+        uint64_t bits = std::bit_cast<uint64_t>(x);
+        bits += (uint64_t{1} << (kDropped - 1)) - 1 + (bits >> kDropped & 1);
+        const double result = std::bit_cast<double>(bits >> kDropped << kDropped);
+        return std::fabs(result) < kTop ? result : std::copysign(HUGE_VAL, x);
+    }
+
+    Narrow operator-() const { return -value; }
+    Narrow& operator+=(double x) {
+        value = kSums ? rounded(value + x) : value + x;
+        return *this;
+    }
+    Narrow& operator+=(const Narrow& x) { return *this += x.value; }
+    Narrow& operator+=(const Product& x) { return *this += x.value; }
+    friend Narrow operator+(const Narrow& a, const Narrow& b) { return rounded(a.value + b.value); }
+    friend Narrow operator-(const Narrow& a, const Narrow& b) { return rounded(a.value - b.value); }
+    friend Product operator*(const Narrow& a, const Narrow& b) { return {a.value * b.value}; }
+    friend Narrow operator/(const Narrow& a, const Narrow& b) { return rounded(a.value / b.value); }
+    friend Narrow exp(const Narrow& x) { return rounded(std::exp(x.value)); }
+    friend Narrow log(const Narrow& x) { return rounded(std::log(x.value)); }
+    friend double value_of(const Narrow& x) { return x.value; }
+    friend double result_of(const Narrow& x) { return x.value; }
+};
+
 inline double value_of(double x) { return x; }
 inline double value_of(const Magnitude& x) { return x.value; }
 
@@ -63,17 +110,31 @@ Number exact(double x) {
         return x;
 }
 
-// Calls f with a value of the element type and one of the number to compute with.
+// Calls f with a value of the element type and one of the number to compute with. A narrow arithmetic is there for f64
+// elements alone, which phase one makes sure of.
 template <typename F>
 decltype(auto) visit_golden(DType dtype, Precision precision, F&& f) {
-    return visit_any_float(dtype, [&]<typename T>(T element) -> decltype(auto) {
-        return precision == Precision::magnitude ? f(element, Magnitude{}) : f(element, double{});
-    });
+    switch (precision) {
+        case Precision::f32:
+            return f(double{}, Narrow<24, -126, true>{});
+        case Precision::bf16:
+            return f(double{}, Narrow<8, -126, false>{});
+        case Precision::f16:
+            return f(double{}, Narrow<11, -14, false>{});
+        case Precision::bf16_sums:
+            return f(double{}, Narrow<8, -126, true>{});
+        case Precision::f16_sums:
+            return f(double{}, Narrow<11, -14, true>{});
+        default:
+            return visit_any_float(dtype, [&]<typename T>(T element) -> decltype(auto) {
+                return precision == Precision::magnitude ? f(element, Magnitude{}) : f(element, double{});
+            });
+    }
 }
 
 // What is computed, of which elements into which.
 struct GoldenTypes {
-    Precision precision;
+    Golden how;
     DType from, to;
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/lock.h"
+#include "base/observer.h"
 
 namespace gradus {
 
@@ -43,6 +44,7 @@ class Registry {
         const Lock lock = hold();
         node.key() = ++last_;
         objects_.insert(std::move(node));
+        observe([this](Observer& o) { o.on_create(kKind, to_handle(last_)); });
         return to_handle(last_);
     }
 
@@ -57,21 +59,15 @@ class Registry {
         const Lock lock = hold();
         const auto it = objects_.find(to_key(handle));
         if (it == objects_.end()) return nullptr;
-        std::shared_ptr<T> object = std::move(it->second);
-        objects_.erase(it);
-        return object;
+        return take(it);
     }
 
     // The same for any one that fits; nullptr when none does.
     template <typename Fits>
     std::shared_ptr<T> take_if(const Fits& fits) {
         const Lock lock = hold();
-        for (auto it = objects_.begin(); it != objects_.end(); ++it) {
-            if (!fits(*it->second)) continue;
-            std::shared_ptr<T> object = std::move(it->second);
-            objects_.erase(it);
-            return object;
-        }
+        for (auto it = objects_.begin(); it != objects_.end(); ++it)
+            if (fits(*it->second)) return take(it);
         return nullptr;
     }
 
@@ -101,6 +97,13 @@ class Registry {
     static uint64_t to_key(const void* handle) {
         const uint64_t bits = reinterpret_cast<uintptr_t>(handle);
         return (bits & ~((1ULL << 48) - 1)) == kTag && bits % (1 << kAlign) == 0 ? (bits ^ kTag) >> kAlign : 0;
+    }
+
+    std::shared_ptr<T> take(typename Objects::iterator it) {
+        std::shared_ptr<T> object = std::move(it->second);
+        observe([it](Observer& o) { o.on_destroy(kKind, to_handle(it->first)); });
+        objects_.erase(it);
+        return object;
     }
 
     Objects objects_;

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "cli/limit/peak.h"
+#include "cli/bench/peak.h"
 #include "gemm/gemm.h"
 
 namespace gradus::gemm {

@@ -288,7 +288,7 @@ constexpr Path kPath = {isa_name(isa_of_target(HWY_TARGET)),
                         {kColumns, 1},
                         kBlock,
                         sizeof(float),
-                        96,
+                        192,
                         192,
                         &pack<T>,
                         &multiply<T>};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/observer.h"
 #include "runtime/context.h"
 
 namespace gradus::hccl {
@@ -32,6 +33,19 @@ Status check_memory(const Footprint& footprint, Memory memory, CommTask& task) {
                                     " bytes leave their device allocation of ", allocation->footprint(), " bytes")};
     task.owned.push_back(std::move(allocation));
     return {};
+}
+
+// For who observes.
+std::unique_ptr<TaskInfo> info_of(const std::vector<Footprint>& footprints) {
+    auto info = gradus::describe(TaskKind::collective);
+    if (!info) return info;
+    for (const Footprint& f : footprints) {
+        const auto bytes = static_cast<int64_t>(f.bytes);
+        const TensorView view{.rank = 1, .size = {bytes}, .stride = {1}, .dtype = DType::u8};
+        info->accesses.push_back({f.argument, f.begin, view, !f.written, f.written});
+        info->bytes += bytes;
+    }
+    return info;
 }
 
 }  // namespace
@@ -86,8 +100,10 @@ Status submit(const std::shared_ptr<Communicator>& comm, Work work, aclrtStream 
                                     comm->is.device, " (a limit of the device: GRADUS_LIMITS=off lifts it)")};
     GRADUS_TRY(comm->failure());
     std::unique_ptr<CommTask> task = comm->make_task(std::move(work));
-    for (const Footprint& footprint : footprints_of(task->work()))
-        GRADUS_TRY(check_memory(footprint, settings->memory, *task));
+    const std::vector<Footprint> footprints = footprints_of(task->work());
+    task->info = info_of(footprints);
+    tell(task->info.get(), &Observer::on_attempt);
+    for (const Footprint& footprint : footprints) GRADUS_TRY(check_memory(footprint, settings->memory, *task));
     CommTask& issued = *task;
     {
         const Lock lock = hold();

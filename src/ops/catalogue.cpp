@@ -100,15 +100,17 @@ Status unknown_operator(const char* name) {
 
 // Calls `then` with the operator and its arguments in C order; speaks under the operator's name.
 template <typename Then>
-aclnnStatus by_name(const char* function, const char* op, const gradusArg* args, uint64_t count, const Then& then) {
+aclnnStatus by_name(const char* function, const char* op, const gradusArg* args, uint64_t count, const Then& then,
+                    const void* site = __builtin_return_address(0)) {
     const Operator* const found = find_operator(op);
-    return guarded(found != nullptr ? found->function : function, kAclnn, [&]() -> Status {
+    const auto body = [&]() -> Status {
         if (found == nullptr) return unknown_operator(op);
         if (args == nullptr && count > 0) return {ACLNN_ERR_PARAM_NULLPTR, concat("args: NULL with count ", count)};
         std::vector<Value> values;
         GRADUS_TRY(arrange(*found, {args, static_cast<size_t>(count)}, values));
         return then(*found, values);
-    });
+    };
+    return guarded(found != nullptr ? found->function : function, kAclnn, body, site);
 }
 
 std::string all_json() {

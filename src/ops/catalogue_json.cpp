@@ -82,7 +82,11 @@ std::string argument_json(const Argument& argument) {
         .text("allowed", argument.allowed)
         .text("limits", argument.limits)
         .text("example", argument.example);
-    if (argument.direction == Direction::output) json.text("promise", promises[static_cast<int>(argument.promise)]);
+    if (argument.direction == Direction::output) {
+        json.text("promise", promises[static_cast<int>(argument.promise)]);
+        if (argument.promise != Promise::exact) json.text("terms", argument.terms);
+        if (argument.roundings > 0) json.add("roundings", std::to_string(argument.roundings));
+    }
     if (argument.in_place[0] != nullptr) {
         const size_t count = argument.in_place[1] == nullptr ? 1 : 2;
         json.add("in_place", list(std::span(argument.in_place).first(count), quoted));
@@ -119,6 +123,12 @@ std::string bench_json(const BenchCase& bench) {
     return json.json();
 }
 
+std::string mistake_json(const NamedMistake& mistake) {
+    Object json;
+    json.text("name", mistake.name).text("arguments", mistake.arguments).text("terms", mistake.terms);
+    return json.json();
+}
+
 void add_trials(Object& json, const Trials& trials) {
     Object targets;
     for (const Target& target : trials.targets) targets.add(target.where, number(target.fraction));
@@ -127,7 +137,8 @@ void add_trials(Object& json, const Trials& trials) {
         .add("bench", list(trials.bench, bench_json, ",\n    "))
         .text("tiny", trials.tiny)
         .add("limit", limit_json(trials.limit))
-        .add("targets", targets.json());
+        .add("targets", targets.json())
+        .add("mistakes", list(trials.mistakes, mistake_json, ",\n    "));
 }
 
 }  // namespace

@@ -65,6 +65,7 @@ aclError aclFinalize(void) {
         const Lock lock = hold();
         if (inits == 0) return {ACL_ERROR_REPEAT_FINALIZE, "not initialised, or finalised already"};
         inits = 0;
+        observe([](Observer& o) { o.on_finalize(); });
         return {};
     });
 }
@@ -75,6 +76,7 @@ aclError aclFinalizeReference(uint64_t* refCount) {
         if (refCount != nullptr) *refCount = inits;
         if (inits == 0) return {ACL_ERROR_REPEAT_FINALIZE, "not initialised, or finalised already"};
         --inits;
+        if (inits == 0) observe([](Observer& o) { o.on_finalize(); });
         if (refCount != nullptr) *refCount = inits;
         return {};
     });

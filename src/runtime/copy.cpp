@@ -120,31 +120,57 @@ Status check_most(const char* name, size_t most, size_t count) {
     return {ACL_ERROR_RT_PARAM_INVALID, concat("count: ", count, ", expected at most ", name, " = ", most)};
 }
 
+Access access_to(const char* argument, const void* address, const CopyShape& shape, size_t pitch, bool writes) {
+    const TensorView rows{.rank = 2,
+                          .size = {static_cast<int64_t>(shape.height), static_cast<int64_t>(shape.width)},
+                          .stride = {static_cast<int64_t>(pitch), 1},
+                          .dtype = DType::u8};
+    return {argument, static_cast<const std::byte*>(address), rows, !writes, writes};
+}
+
+const char* direction(const Copy& copy) {
+    if (on_device(copy.from_owner)) return on_device(copy.to_owner) ? "device to device" : "device to host";
+    return on_device(copy.to_owner) ? "host to device" : "host to host";
+}
+
 template <typename Work>
-Status run_on_stream(Work work, aclrtStream handle) {
+Status run_here(const Work& work, const TaskInfo* info) {
+    work.run();
+    tell(info, &Observer::on_host_access_end);
+    return {};
+}
+
+template <typename Work>
+Status run_on_stream(Work work, std::unique_ptr<TaskInfo> info, aclrtStream handle) {
     auto stream = find_stream_here(handle);
     if (!stream.ok()) return stream.status();
     const bool pageable = work.pageable();
-    if (pageable && (*stream)->running_here()) return work.run(), Status();  // all before this callback is done
-    GRADUS_TRY((*stream)->submit(std::make_unique<WorkTask<Work>>(std::move(work))));
+    if (pageable && (*stream)->running_here()) {  // all before this callback is done
+        tell(info.get(), &Observer::on_host_access);
+        return run_here(work, info.get());
+    }
+    auto task = std::make_unique<WorkTask<Work>>(std::move(work));
+    task->info = std::move(info);
+    GRADUS_TRY((*stream)->submit(std::move(task)));
     if (pageable) (*stream)->wait();  // the memory may be gone when the call has returned
     return {};
 }
 
 template <typename Work>
-Status run_now(const Work& work, int device) {
+Status run_now(const Work& work, const TaskInfo* info, int device) {
+    tell(info, &Observer::on_host_access);
     if (config_sync_copies()) {
         wait_for_device(device);
         for (const Owner& owner : {work.to_owner, work.from_owner})
             if (on_device(owner) && owner->device() != device) wait_for_device(owner->device());
     }
-    work.run();
-    return {};
+    return run_here(work, info);
 }
 
 template <typename Work>
-Status run(Work work, Where where, int device) {
-    return where.on_stream ? run_on_stream(std::move(work), where.stream) : run_now(work, device);
+Status run(Work work, std::unique_ptr<TaskInfo> info, Where where, int device) {
+    return where.on_stream ? run_on_stream(std::move(work), std::move(info), where.stream)
+                           : run_now(work, info.get(), device);
 }
 
 // The current device, which copies without a stream need.
@@ -164,13 +190,21 @@ Status copy_rows(void* to, const void* from, const CopyShape& shape, aclrtMemcpy
     const Config config = config_or_default();
     Copy work{
         static_cast<std::byte*>(to), static_cast<const std::byte*>(from), shape, config.num_threads, nullptr, nullptr};
+    auto info = describe(TaskKind::copy);
+    if (info) {
+        info->accesses = {access_to("src", from, shape, shape.from_pitch, false),
+                          access_to("dst", to, shape, shape.to_pitch, true)};
+        info->bytes = static_cast<int64_t>(2 * work.bytes());
+    }
+    tell(info.get(), &Observer::on_attempt);
     GRADUS_TRY(check_range("dst", to, shape.to_extent(), to_device, work.to_owner));
     GRADUS_TRY(check_range("src", from, shape.from_extent(), from_device, work.from_owner));
     if (where.on_stream && config.limits && !on_device(work.to_owner) && !on_device(work.from_owner))
         return {ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                 "dst and src: both host memory, which the device does not copy on a stream (a limit of the device: "
                 "GRADUS_LIMITS=off lifts it)"};
-    return run(std::move(work), where, *device);
+    if (info) info->path = direction(work);
+    return run(std::move(work), std::move(info), where, *device);
 }
 
 }  // namespace
@@ -201,8 +235,14 @@ Status fill(void* to, size_t to_most, int32_t value, size_t count, Where where) 
     const Result<int> device = device_of(where);
     if (!device.ok()) return device.status();
     Fill work{static_cast<std::byte*>(to), value, count, config_or_default().num_threads, nullptr};
+    auto info = describe(TaskKind::fill);
+    if (info) {
+        info->accesses = {access_to("devPtr", to, {count, 1, count, count}, count, true)};
+        info->bytes = static_cast<int64_t>(count);
+    }
+    tell(info.get(), &Observer::on_attempt);
     GRADUS_TRY(check_range("devPtr", to, count, true, work.to_owner));
-    return run(std::move(work), where, *device);
+    return run(std::move(work), std::move(info), where, *device);
 }
 
 }  // namespace gradus

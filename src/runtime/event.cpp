@@ -27,6 +27,15 @@ void reach(Record& record) noexcept {
     announce();
 }
 
+// With the lock.
+uint64_t id_of(Record& record) {
+    if (record.id == 0 && observed()) record.id = fresh_subject();
+    return record.id;
+}
+void tell_done(const Record& record) {
+    observe([&record](Observer& o) { o.on_record_done(record.id); });
+}
+
 class RecordTask final : public Task {
   public:
     RecordTask() { small = true; }
@@ -89,6 +98,7 @@ Status record_event(aclrtEvent handle, aclrtStream stream_handle) {
         if ((*event)->awaited) task->record() = std::move((*event)->awaited);
         task->record()->stream = stream->get();
         (*event)->newest = task->record();
+        task->info = describe(TaskKind::record, id_of(*task->record()));
     }
     // a stream that is being destroyed refuses it, and the record counts as reached
     return (*stream)->submit(std::move(task));
@@ -99,7 +109,9 @@ Status reset_event(aclrtEvent handle, aclrtStream stream_handle) {
     if (!event.ok()) return event.status();
     auto stream = find_stream_here(stream_handle);
     if (!stream.ok()) return stream.status();
-    return (*stream)->submit(std::make_unique<ResetTask>(std::move(*event)));
+    auto task = std::make_unique<ResetTask>(std::move(*event));
+    task->info = describe(TaskKind::reset);
+    return (*stream)->submit(std::move(task));
 }
 
 Status wait_event(aclrtStream stream_handle, aclrtEvent handle) {
@@ -118,8 +130,10 @@ Status wait_event(aclrtStream stream_handle, aclrtEvent handle) {
             if (!e.awaited) e.awaited = std::move(next);
         }
         const std::shared_ptr<Record>& record = e.newest ? e.newest : e.awaited;
-        if (record->reached) return {};
+        if (record->reached && !observed()) return {};  // who observes wants to know that the stream is behind it
+        task->small = record->reached;
         task->hold_for(record);
+        task->info = describe(TaskKind::wait, id_of(*record));
     }
     return (*stream)->submit(std::move(task));
 }
@@ -130,7 +144,9 @@ Status synchronize_event(aclrtEvent handle, int32_t timeout_ms) {
     Lock lock = hold();
     const std::shared_ptr<Record> record = (*event)->newest;
     if (!record) return (*event)->kind == EventKind::extended ? Status() : never_recorded(ACL_ERROR_RT_PARAM_INVALID);
-    if (wait_until(lock, timeout_ms, [&] { return record->reached; })) return {};
+    if (!record->reached && timeout_ms < 0 && record->stream != nullptr)
+        observe([&](Observer& o) { o.on_wait(record->stream->id()); });
+    if (wait_until(lock, timeout_ms, [&] { return record->reached; })) return tell_done(*record), Status();
     return {ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, concat("event: not reached within ", timeout_ms, " ms")};
 }
 
@@ -140,7 +156,9 @@ Result<bool> event_reached(aclrtEvent handle) {
     Lock lock = hold();
     while (run_without_thread(lock)) {
     }
-    return (*event)->newest && (*event)->newest->reached;
+    const bool reached = (*event)->newest && (*event)->newest->reached;
+    if (reached) tell_done(*(*event)->newest);
+    return reached;
 }
 
 Result<bool> event_waits_ended(aclrtEvent handle) {
@@ -149,7 +167,9 @@ Result<bool> event_waits_ended(aclrtEvent handle) {
     Lock lock = hold();
     while (run_without_thread(lock)) {
     }
-    return (*event)->waits == 0;
+    if ((*event)->waits != 0) return false;
+    if ((*event)->newest && (*event)->newest->reached) tell_done(*(*event)->newest);
+    return true;
 }
 
 Result<int64_t> event_time(aclrtEvent handle) {
@@ -160,6 +180,7 @@ Result<int64_t> event_time(aclrtEvent handle) {
     if (record == nullptr) return never_recorded(ACL_ERROR_RT_INTERNAL_ERROR);
     if (!record->reached)
         return Status(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "event: its stream has not reached the record yet");
+    tell_done(*record);
     return record->reached_at;
 }
 

@@ -19,6 +19,7 @@ enum class EventKind { plain, flagged, extended };
 // Behind the process lock.
 struct Record {
     const Stream* stream = nullptr;  // in whose queue it is; nullptr: nobody has asked for it yet
+    uint64_t id = 0;                 // where somebody observes
     bool reached = false;
     int64_t reached_at = 0;  // ns of the steady clock
 };

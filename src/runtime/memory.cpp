@@ -11,6 +11,7 @@
 #include "acl/acl_rt.h"
 #include "base/cgroup.h"
 #include "base/lock.h"
+#include "base/observer.h"
 
 namespace gradus {
 namespace {
@@ -20,7 +21,8 @@ constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20, kHugeAbove = size_t{
 // Behind the process lock.
 using ByAddress = std::map<const std::byte*, std::shared_ptr<const Allocation>, std::less<>>;
 ByAddress& live = *new ByAddress;  // at load, so that no fork meets it half made; never destroyed
-constinit size_t mapped = 0;       // footprints of all allocations, those freed but still in use included
+constinit uint64_t last_id = 0;
+constinit size_t mapped = 0;  // footprints of all allocations, those freed but still in use included
 
 constexpr size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -66,8 +68,12 @@ ByAddress::iterator find_at_or_before(const void* address) {
     return it == live.begin() ? live.end() : std::prev(it);
 }
 
+void tell_free(const void* address, MemoryKind kind, const Allocation* allocation) {
+    observe([=](Observer& o) { o.on_free(address, kind, allocation != nullptr ? allocation->id() : 0); });
+}
+
 // Lists an allocation; false when it shares bytes with another. Its place is made without the lock.
-bool list(const std::shared_ptr<const Allocation>& allocation) {
+bool list(const std::shared_ptr<Allocation>& allocation) {
     ByAddress place;
     place.emplace(allocation->address(), allocation);
     const Lock lock = hold();
@@ -78,14 +84,20 @@ bool list(const std::shared_ptr<const Allocation>& allocation) {
         // pages that we have just been given cannot be in use: the program has unmapped what it once registered there
         const bool stale = before->second->kind() == MemoryKind::registered;
         if (!stale || allocation->kind() == MemoryKind::registered) return false;
+        tell_free(before->first, before->second->kind(), before->second.get());
         live.erase(before);
     }
     live.insert(place.extract(place.begin()));
+    allocation->set_id(++last_id);
+    observe([&a = *allocation](Observer& o) {
+        o.on_allocate({a.id(), a.kind(), a.address(), a.size(), a.footprint(), a.device()});
+        if (a.kind() == MemoryKind::device) o.on_memory(a.device(), static_cast<int64_t>(a.footprint()));
+    });
     return true;
 }
 
 Result<void*> allocate(MemoryKind kind, size_t size, size_t footprint, size_t page, int device) {
-    const auto allocation = std::make_shared<Allocation>(kind, footprint, page, device);
+    const auto allocation = std::make_shared<Allocation>(kind, size, footprint, page, device);
     if (!allocation->book() || !allocation->map() || !list(allocation)) return exhausted(size);
     return static_cast<void*>(allocation->address());
 }
@@ -139,7 +151,7 @@ Result<void*> allocate_host(size_t size) {
 Status register_host(void* address, size_t size) {
     if (size > UINTPTR_MAX - reinterpret_cast<uintptr_t>(address))
         return {ACL_ERROR_RT_PARAM_INVALID, concat("size: ", size, " bytes lead beyond the end of all memory")};
-    const auto allocation = std::make_shared<Allocation>(MemoryKind::registered, size, kPage, -1);
+    const auto allocation = std::make_shared<Allocation>(MemoryKind::registered, size, size, kPage, -1);
     allocation->adopt(address);
     if (list(allocation)) return {};
     return {ACL_ERROR_RT_PARAM_INVALID, "ptr: shares bytes with memory that is allocated or registered already"};
@@ -149,6 +161,7 @@ Status release(void* address, MemoryKind kind) {
     std::shared_ptr<const Allocation> last;  // unmaps after the lock is released
     const Lock lock = hold();
     const auto it = live.find(static_cast<const std::byte*>(address));
+    tell_free(address, kind, it != live.end() && it->second->kind() == kind ? it->second.get() : nullptr);
     if (it == live.end())
         return {ACL_ERROR_RT_PARAM_INVALID,
                 "pointer: not the start of a live allocation (freed before, or never allocated)"};
@@ -156,6 +169,8 @@ Status release(void* address, MemoryKind kind) {
         return {ACL_ERROR_RT_PARAM_INVALID, concat("pointer: ", kind_words(it->second->kind()))};
     last = std::move(it->second);
     live.erase(it);
+    if (kind == MemoryKind::device)
+        observe([&a = *last](Observer& o) { o.on_memory(a.device(), -static_cast<int64_t>(a.footprint())); });
     return {};
 }
 

@@ -16,8 +16,8 @@ enum class MemoryKind { device, host, registered };
 // that uses it.
 class Allocation {
   public:
-    Allocation(MemoryKind kind, size_t footprint, size_t page, int device)
-        : kind_(kind), footprint_(footprint), page_(page), device_(device) {}
+    Allocation(MemoryKind kind, size_t size, size_t footprint, size_t page, int device)
+        : kind_(kind), size_(size), footprint_(footprint), page_(page), device_(device) {}
     ~Allocation();
     Allocation(const Allocation&) = delete;
     Allocation& operator=(const Allocation&) = delete;
@@ -26,8 +26,11 @@ class Allocation {
     bool map() noexcept;
     void adopt(void* address) noexcept { address_ = static_cast<std::byte*>(address); }
 
+    uint64_t id() const { return id_; }  // from 1, never used twice; 0 before it is listed
+    void set_id(uint64_t id) { id_ = id; }
     MemoryKind kind() const { return kind_; }
     std::byte* address() const { return address_; }
+    size_t size() const { return size_; }
     size_t footprint() const { return footprint_; }
     size_t page() const { return page_; }
     int device() const { return device_; }
@@ -39,8 +42,9 @@ class Allocation {
   private:
     const MemoryKind kind_;
     std::byte* address_ = nullptr;
-    const size_t footprint_, page_;
+    const size_t size_, footprint_, page_;  // asked for, and there
     const int device_;
+    uint64_t id_ = 0;
     bool booked_ = false;
 };
 

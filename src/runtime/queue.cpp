@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/lock.h"
+
 namespace gradus {
 namespace {
 
@@ -11,6 +13,7 @@ constinit uint64_t tickets = 0;
 
 void TaskQueue::push(std::unique_ptr<Task> task) noexcept {
     newest_ = task->ticket_ = ++tickets;
+    if (task->info) task->info->ticket = newest_;
     Task* const last = task.get();
     const bool in_front = idle();
     (head_ ? tail_->next_ : head_) = std::move(task);
@@ -48,6 +51,10 @@ Task* TaskQueue::lose_running() noexcept { return std::exchange(running_, nullpt
 void TaskQueue::discard(std::unique_ptr<Task> list) noexcept {
     while (list) {  // one by one: a long chain of destructors would overflow the stack
         list->abandon();
+        if (list->info && list->info->ticket != 0) {
+            const Lock lock = hold();
+            observe([&](Observer& o) { o.on_task_dropped(*list->info); });
+        }
         list = std::move(list->next_);
     }
 }

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/observer.h"
 #include "base/text.h"
 
 namespace gradus {
@@ -50,6 +51,8 @@ class Task {
     // run() may wait for other processes: for the stream's own thread alone, and not waited for at exit either.
     bool may_wait = false;
     bool may_take_for_ever() const { return calls_user || may_wait; }
+    // Where somebody observes: what it is.
+    std::unique_ptr<TaskInfo> info;
 
   private:
     friend class TaskQueue;

@@ -34,6 +34,7 @@ struct Callback {
     const Stream* stream;
     UserFunction f;
     void* argument;
+    uint64_t id = 0;    // where somebody observes
     bool done = false;  // or dropped
     int code = 0;
 };
@@ -108,7 +109,9 @@ Status launch_host_function(aclrtStream handle, UserFunction f, void* argument) 
     GRADUS_TRY(check_function(f));
     auto stream = find_stream(handle);
     if (!stream.ok()) return stream.status();
-    return (*stream)->submit(std::make_unique<HostFunctionTask>(f, argument));
+    auto task = std::make_unique<HostFunctionTask>(f, argument);
+    task->info = describe(TaskKind::host_function);
+    return (*stream)->submit(std::move(task));
 }
 
 Status subscribe_report(uint64_t thread, aclrtStream handle) {
@@ -156,9 +159,12 @@ Status launch_callback(aclrtStream handle, UserFunction f, void* argument, bool 
         if (!subscriptions.thread_of.contains(stream->get()))
             return {ACL_ERROR_RT_STREAM_NO_CB_REG, "stream: no thread has subscribed; aclrtSubscribeReport does that"};
     }
-    auto callback = std::make_shared<Callback>(Callback{stream->get(), f, argument});
+    const uint64_t id = observed() ? fresh_subject() : 0;
+    auto callback = std::make_shared<Callback>(Callback{stream->get(), f, argument, id});
     auto post = std::make_unique<PostTask>(callback);
+    post->info = describe(TaskKind::post, id);
     auto wait = blocks ? std::make_unique<CallbackWaitTask>(std::move(callback)) : nullptr;
+    if (wait) wait->info = describe(TaskKind::callback_wait, id);
     return (*stream)->submit(std::move(post), std::move(wait));
 }
 
@@ -178,9 +184,14 @@ Status process_report(int32_t timeout_ms) {
     }
     int error = 0;
     for (const auto& callback : due) {
+        if (observed()) {
+            const Lock lock = hold();
+            observe([&](Observer& o) { o.on_callback_begin(callback->id); });
+        }
         const int code = call_user(callback->f, callback->argument);
         if (error == 0) error = code;
         const Lock lock = hold();
+        observe([&](Observer& o) { o.on_callback_end(callback->id); });
         callback->code = code;
         callback->done = true;
         announce();

@@ -16,6 +16,7 @@ namespace {
 // Behind the process lock.
 struct AllStreams {
     Stream* first = nullptr;
+    uint64_t last_id = 0;
     bool exit_prepared = false;
     bool some_without_thread = false;   // a thread was wanted once and could not be had
     std::condition_variable announced;  // for all who wait on a thread of the program's
@@ -51,12 +52,15 @@ Stream::Stream(int device, void* context) : device_(device), context_(context) {
     next_ = all.first;
     if (next_ != nullptr) next_->previous_ = this;
     all.first = this;
+    id_ = ++all.last_id;
+    observe([this](Observer& o) { o.on_stream({id_, device_, context_}); });
 }
 
 Stream::~Stream() {
     const Lock lock = hold();
     (previous_ != nullptr ? previous_->next_ : all.first) = next_;
     if (next_ != nullptr) next_->previous_ = previous_;
+    observe([this](Observer& o) { o.on_stream_end(id_); });
 }
 
 bool Stream::running_here() const {
@@ -81,7 +85,10 @@ Status Stream::submit(std::unique_ptr<Task> task, std::unique_ptr<Task> second) 
         return closed ? Status(ACL_ERROR_RT_INVALID_HANDLE, "stream: is being destroyed") : Status();
     }
     const bool at_once = task->small && task->ready() && queue_.idle();
+    Task *const first = task.get(), *const behind = second.get();
     queue_.push(std::move(task), std::move(second));
+    if (first->info) tell_task(*first);
+    if (behind != nullptr && behind->info) tell_task(*behind);
     if (at_once) run_front(lock);
     if (queue_.front() == nullptr) return {};
     if (!has_thread_) has_thread_ = start_own_thread();
@@ -89,6 +96,12 @@ Status Stream::submit(std::unique_ptr<Task> task, std::unique_ptr<Task> second) 
     while (!has_thread_ && run_without_thread(lock)) {  // slow, but right
     }
     return {};
+}
+
+void Stream::tell_task(Task& task) const {
+    task.info->stream = id_;
+    task.info->device = device_;
+    observe([&task](Observer& o) { o.on_task(*task.info); });
 }
 
 bool Stream::start_own_thread() noexcept {
@@ -119,9 +132,11 @@ void Stream::wake_thread() noexcept {
 
 void Stream::run_front(Lock& lock) {
     std::unique_ptr<Task> task = queue_.begin();
+    if (task->info) observe([&](Observer& o) { o.on_task_begin(*task->info); });
     lock.unlock();
     const int code = run_inside(*this, *task);
     lock.lock();
+    if (task->info) observe([&](Observer& o) { o.on_task_end(*task->info, code); });
     std::unique_ptr<Task> dropped = queue_.finish(code, *task);
     all.announced.notify_all();
     lock.unlock();
@@ -147,6 +162,7 @@ bool run_without_thread(Lock& lock) {
 
 bool Stream::wait(Lock& lock, int32_t timeout_ms) {
     const uint64_t newest = queue_.newest();
+    if (timeout_ms < 0) observe([this](Observer& o) { o.on_wait(id_); });
     // What the stream's thread has not begun is done here, without waking two threads; not if it may take longer than
     // the caller wants to wait, and not the program's functions, which expect the stream's thread, nor what may wait
     // for others.
@@ -154,7 +170,9 @@ bool Stream::wait(Lock& lock, int32_t timeout_ms) {
         while (!queue_.finished(newest) && queue_.runnable() && !queue_.front()->may_take_for_ever()) run_front(lock);
         wake_thread();
     }
-    return wait_until(lock, timeout_ms, [&] { return queue_.finished(newest); });
+    if (!wait_until(lock, timeout_ms, [&] { return queue_.finished(newest); })) return false;
+    observe([&](Observer& o) { o.on_stream_done(id_, newest); });
+    return true;
 }
 
 void Stream::wait() {
@@ -174,7 +192,9 @@ bool Stream::idle() const {
     Lock lock = hold();
     while (run_without_thread(lock)) {
     }
-    return queue_.idle();
+    if (!queue_.idle()) return false;
+    observe([this](Observer& o) { o.on_stream_done(id_, queue_.newest()); });
+    return true;
 }
 
 int Stream::error() const {
@@ -199,7 +219,11 @@ void Stream::close(bool force) {
     const auto over = [&] {
         return queue_.idle() || (force && queue_.running() && queue_.running()->may_take_for_ever());
     };
-    if (!running_here()) wait_until(lock, -1, over);
+    if (!running_here()) {
+        if (!force) observe([this](Observer& o) { o.on_wait(id_); });
+        wait_until(lock, -1, over);
+        if (!force) observe([this](Observer& o) { o.on_stream_done(id_, queue_.newest()); });
+    }
     wake_thread();
 }
 
@@ -237,6 +261,7 @@ void wait_for_device(int device) {
 // down. The program's own functions may never end and are left alone.
 void finish_at_exit() noexcept {
     Lock lock = hold();
+    observe([](Observer& o) { o.on_exit(); });
     for (Stream* s = all.first; s != nullptr;) {
         std::unique_ptr<Task> dropped = s->queue_.drop();
         if (!dropped) {

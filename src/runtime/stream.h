@@ -20,6 +20,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
 
+    uint64_t id() const { return id_; }  // from 1, never used twice
     int device() const { return device_; }
     void* context() const { return context_; }  // handle: the context may be gone
 
@@ -50,11 +51,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
     void run_front(Lock& lock);
     bool wait(Lock& lock, int32_t timeout_ms);
     void wake_thread() noexcept;
+    void tell_task(Task& task) const;
     bool stalled() const;
 
     bool start_own_thread() noexcept;
     void serve();
 
+    uint64_t id_ = 0;
     const int device_;
     void* const context_;
 

@@ -21,7 +21,7 @@ look() {  # page, a word that must be there, the number of drawings
     if grep -q ':CONSOLE' "$page.log"; then
         echo "$page: the console is not empty" && grep ':CONSOLE' "$page.log" && return 1
     fi
-    [ "$(grep -o '<svg' <<<"$dom" | wc -l)" -eq "$drawings" ] || { echo "$page: not $drawings drawings"; return 1; }
+    [ "$(grep -o '<svg' <<<"$dom" | wc -l)" -eq $((2 * drawings)) ] || { echo "$page: not $drawings drawings"; return 1; }
     grep -qF "$word" <<<"$dom" || { echo "$page: '$word' is missing"; return 1; }
     open --screenshot="$page.png" --window-size=1100,2100 "file://$PWD/$page.html" 2>/dev/null
     open --screenshot="$page-narrow.png" --window-size=500,2100 --blink-settings=preferredColorScheme=0 \
@@ -61,5 +61,7 @@ page tail 1
 look tail 'is NaN where a number is expected' 2
 page truncated 1
 look truncated 'truncated to bf16' 2
+"$gradus" trace -o trace.json -o trace.html -- "$gradus" run SwiGluGrad "${inputs[@]}" out=traced.npy >/dev/null 2>&1
+look trace aclnnSwiGluGrad 0
 "$gradus" bench SwiGluGrad --quick --shape 1 --dtype bf16 --html bench.html >/dev/null
 look bench SwiGluGrad 1

@@ -90,7 +90,11 @@ class Info(Case):
         self.assertEqual(paths["ExpSegsum"], "none")
 
     def test_a_wrong_variable_is_shown(self):
-        self.assertIn("sse9", self.gradus("info", environment={"GRADUS_MAX_ISA": "sse9"}))
+        wrong = {"GRADUS_MAX_ISA": "sse9", "GRADUS_NUM_THREADS": "2"}
+        self.assertRegex(self.gradus("info", environment=wrong, exit=USAGE), r"^GRADUS_MAX_ISA=sse9: .*scalar")
+        problem, = self.json("info", environment=wrong, exit=USAGE)["problems"]
+        self.assertIn("sse9", problem)
+        self.assertEqual(self.json("info")["problems"], [])
 
     def test_real_cann(self):
         (self.directory / "cann/lib64").mkdir(parents=True)
@@ -113,10 +117,10 @@ class Unknown(Case):
             (["run", "SwiGlu", "x"], ["'x', expected name=value"]),
             (["run"], ["OP is required"]),
             (["run", "SwiGlu", "--repeat", "0"], ["--repeat"]),
-            (["run", "SwiGlu", "--precision", "silver"], ["silver", "fast, golden or magnitude"]),
-            (["run", "SwiGlu", "--limits", "maybe"], ["maybe", "on or off"]),
+            (["run", "SwiGlu", "--precision", "silver"], ["silver", "{fast,golden,magnitude,"]),
+            (["run", "SwiGlu", "--limits", "maybe"], ["maybe", "{on,off}"]),
             (["run", "SwiGlu", "--isa", "sse9"], ["sse9", "scalar"]),
-            (["run", "SwiGlu", "--threads", "0"], ["a number from 1"]),
+            (["run", "SwiGlu", "--threads", "0"], ["--threads", "1 to"]),
         ):
             with self.subTest(arguments):
                 message = self.refused(*arguments, words=words)

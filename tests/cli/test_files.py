@@ -1,11 +1,13 @@
 """Tensors in files: NumPy's in all layouts, raw ones, and files that lie."""
+import io
 import os
 import struct
+import subprocess
 import unittest
 
 import numpy as np
 
-from common import Case
+from common import BINARY, Case
 
 
 def npy(header, data=b"", version=1, length=None):
@@ -259,6 +261,93 @@ class Hostile(Files):
         os.mkdir(self.path("y.npy"))
         self.refused("run", "SwiGlu", "out=y.npy", exit=4, words=["y.npy"])
         self.assertEqual(os.listdir(self.directory), ["y.npy"])
+
+
+class Elsewhere(Files):
+    """Archives, parts of files, stdin, directories."""
+
+    def setUp(self):
+        super().setUp()
+        self.x = np.random.default_rng(7).standard_normal((6, 5, 8)).astype(np.float32)
+
+    def run_on(self, word, **options):
+        self.gradus("run", "SwiGlu", word, "out=y.npy", "--precision", "golden", **options)
+        return np.load(self.path("y.npy"))
+
+    def test_archives(self):
+        for save in (np.savez, np.savez_compressed):
+            save(self.path("a.npz"), x=self.x, other=self.x * 2)
+            for word, want in (("x=a.npz", self.x), ("x=a.npz/other", self.x * 2), ("x=a.npz/x[1:3]", self.x[1:3])):
+                np.testing.assert_allclose(self.run_on(word), swi_glu(want), rtol=1e-6)
+            save(self.path("one.npz"), whatever=self.x)
+            np.testing.assert_allclose(self.run_on("x=one.npz"), swi_glu(self.x), rtol=1e-6)
+        np.savez(self.path("two.npz"), a=self.x, b=self.x)
+        self.refused("run", "SwiGlu", "x=two.npz", words=["x: two.npz: it has no 'x', but a, b", "FILE.npz/NAME"])
+        np.savez(self.path("f.npz"), x=np.asfortranarray(self.x), h=self.x.astype(np.float16))
+        np.testing.assert_allclose(self.run_on("x=f.npz"), swi_glu(self.x), rtol=1e-6)
+        self.assertEqual(self.run_on("x=f.npz/h").dtype, np.float16)
+
+    def test_archives_that_lie(self):
+        np.savez_compressed(self.path("a.npz"), x=self.x)
+        whole = (self.directory / "a.npz").read_bytes()
+        random = np.random.default_rng(0)
+        for case in range(60):
+            broken = bytearray(whole)
+            if case % 2:
+                broken = broken[:int(random.integers(len(whole)))]
+            else:
+                for _ in range(4):
+                    broken[int(random.integers(len(whole)))] = int(random.integers(256))
+            self.write("b.npz", bytes(broken))
+            code = subprocess.run([BINARY, "run", "SwiGlu", "x=b.npz/x"], cwd=self.directory, capture_output=True,
+                                  timeout=60).returncode
+            self.assertIn(code, (0, 2), f"case {case}")
+        at = whole.index(b"x.npy") + 60
+        self.write("b.npz", whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1:])
+        self.refused("run", "SwiGlu", "x=b.npz", words=["x: b.npz: "])
+
+    def test_parts(self):
+        np.save(self.path("a.npy"), self.x)
+        for slice_, want in (("0:4", self.x[0:4]), ("::2", self.x[::2]), ("-2:", self.x[-2:]), ("1,:", self.x[1]),
+                             ("...,0:4", self.x[..., 0:4]), ("1:99,-1", self.x[1:99, -1]), (":,2:3,::4", self.x[:, 2:3, ::4])):
+            with self.subTest(slice_):
+                np.testing.assert_allclose(self.run_on(f"x=a.npy[{slice_}]"), swi_glu(want), rtol=1e-6)
+        self.x.tofile(self.path("a.bin"))
+        np.testing.assert_allclose(self.run_on("x=a.bin:f32[6,5,8][2:4]"), swi_glu(self.x[2:4]), rtol=1e-6)
+        for slice_, words in (("0:4:0", "step 0"), ("9,:", "index 9"), (":,:,:,:", "4 dims"), ("a:", "'a'"),
+                              ("0:1:2:3", "begin:end:step"), ("...,...", "two ellipses")):
+            self.refused("run", "SwiGlu", f"x=a.npy[{slice_}]", words=["x: ", words])
+        self.refused("run", "SwiGlu", "x=randn[0:4]", words=["x: ", "part of a file"])
+        self.refused("run", "SwiGlu", "x=a.npy[6,5]", words=["x: ", "holds [6,5,8]"])
+
+    def test_stdin(self):
+        for save in (np.save, np.savez):
+            content = io.BytesIO()
+            save(content, self.x)
+            done = subprocess.run([BINARY, "run", "SwiGlu", "x=-", "out=y.npy", "--precision", "golden"],
+                                  input=content.getvalue(), cwd=self.directory, capture_output=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            np.testing.assert_allclose(np.load(self.path("y.npy")), swi_glu(self.x), rtol=1e-6)
+        for content, words in ((b"", "x: -: "), (b"PK\5\6", "x: -: "), (b"abcdefghij", "not a .npy file")):
+            done = subprocess.run([BINARY, "run", "SwiGlu", "x=-"], input=content, capture_output=True, timeout=60)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(words, done.stderr.decode())
+        done = subprocess.run([BINARY, "run", "SwiGluGrad", "x=-", "yGrad=-"], input=b"", capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 2)
+
+    def test_directories(self):
+        for name in ("got", "want"):
+            os.mkdir(self.path(name))
+            np.save(self.path(f"{name}/a.npy"), self.x)
+            np.save(self.path(f"{name}/b.npy"), self.x * 2)
+        self.gradus("diff", "got", "want")
+        np.savez(self.path("want.npz"), a=self.x, b=self.x * 2)
+        self.gradus("diff", "got", "want.npz")
+        np.save(self.path("got/b.npy"), self.x * -2)
+        found = self.json("diff", "got", "want", exit=1)
+        self.assertEqual([(o["name"], o["pass"]) for o in found["outputs"]], [("a", True), ("b", False)])
+        os.remove(self.path("want/b.npy"))
+        self.refused("diff", "got", "want", words=["b is in GOT only"])
 
 
 if __name__ == "__main__":

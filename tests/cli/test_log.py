@@ -11,7 +11,7 @@ RIGHT, WRONG = "x=ones[2,8]", "x=ones[2,7]"
 class Log(Case):
     def lines(self, level, x=RIGHT, exit=0):
         environment = {} if level is None else {"GRADUS_LOG": level}
-        self.gradus("run", "SwiGlu", x, "out=empty[2,3]" if x == WRONG else "out=out.npy", exit=exit,
+        self.gradus("run", "SwiGlu", x, "out=zeros[2,3]" if x == WRONG else "out=out.npy", exit=exit,
                     environment=environment)
         return self.stderr.splitlines()
 

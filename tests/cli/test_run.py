@@ -121,7 +121,7 @@ class Follows(Case):
     def test_saved_tensors_come_from_the_forward(self):
         np.save(self.path("x.npy"), np.random.default_rng(5).standard_normal((1, 1, 2, 3)).astype(np.float32))
         self.gradus("run", "ScaledMaskedSoftmax", "x=randn[1,1,2,3]", "mask=zeros", "y=y.npy")
-        with_file = self.json("run", "ScaledMaskedSoftmaxBackward", "y=y.npy", "mask=zeros")
+        with_file = self.json("run", "ScaledMaskedSoftmaxBackward", "y=y.npy", "mask=zeros", "gradOutput=auto", "scale=1")
         self.assertEqual(with_file["outputs"]["out"]["shape"], [1, 1, 2, 3])
         row = with_file["outputs"]["out"]["first"][:3]
         self.assertAlmostEqual(sum(row), 0, places=5)  # a gradient through softmax

@@ -13,13 +13,13 @@ constexpr Products kProducts = {.a2 = true, .a3 = true};
 
 constexpr Argument kForwardArguments[] = {
     input("self", kFloats, kVector, "uniform,low=-0.5,high=0.125"),
-    output("out", kFloats, kMatrix, Promise::summed),
+    output("out", kFloats, kMatrix, Promise::summed, "T"),
 };
 
 constexpr Argument kBackwardArguments[] = {
     input("gradOutput", kFloats, kMatrix, "randn"),
     input("gradSelf", kFloats, kMatrix, "@ExpSegsum.out"),
-    output("gradInput", kFloats, kVector, Promise::summed),
+    output("gradInput", kFloats, kVector, Promise::summed, "T*T"),
 };
 
 constexpr Operator kOperators[] = {

@@ -1,6 +1,8 @@
 // What tools sweep and measure.
 #include "ops/exp_segsum/bench.h"
 
+#include "ops/exp_segsum/golden.h"
+
 namespace gradus::exp_segsum {
 namespace {
 
@@ -23,6 +25,24 @@ constexpr BenchCase kBackwardBench[] = {{kWhole, "gradOutput=[1,80,16,256,256]"}
 constexpr Target kForwardTargets[] = {{"bf16", 0.75}, {"f16", 0.75}, {"f32", 0.80}};
 constexpr Target kBackwardTargets[] = {{"bf16", 0.50}, {"f16", 0.50}, {"f32", 0.55}};
 
+constexpr NamedMistake kForwardMistakes[] = {
+    {"with sums from self[j] on, not self[j + 1]", kFromColumn},
+    {"with sums that end before self[i]", kBeforeRow},
+    {"without exp", kNoExp},
+    {"of self one element on", 0, "self=next"},
+    {"of -self", 0, "self=negated"},
+    {"without a part of the sum over i", kPartOfSum, "", "T"},
+};
+constexpr NamedMistake kBackwardMistakes[] = {
+    {"with the sum over i > k, not i >= k", kRowsAfter},
+    {"with the diagonal counted in: j <= k", kDiagonalToo},
+    {"with column k - 1 alone, not the sum over j < k", kOneColumn},
+    {"without gradSelf", 0, "gradSelf=ones"},
+    {"without gradOutput", 0, "gradOutput=ones"},
+    {"without a part of the sum over i", kPartOfRows, "", "T"},
+    {"without a part of the sum over j", kPartOfColumns, "", "T"},
+};
+
 }  // namespace
 
 // All of the matrices is written; what is read is next to nothing.
@@ -30,7 +50,8 @@ constexpr Trials kForwardTrials = {.sweep = kForwardSweep,
                                    .bench = kForwardBench,
                                    .tiny = "self=[1,1,16]",
                                    .limit = {.writes = "out", .strip = "size(out)", .flops = "size(out)"},
-                                   .targets = kForwardTargets};
+                                   .targets = kForwardTargets,
+                                   .mistakes = kForwardMistakes};
 // What is below the diagonal, as if it lay together.
 constexpr Trials kBackwardTrials = {.sweep = kBackwardSweep,
                                     .bench = kBackwardBench,
@@ -38,6 +59,7 @@ constexpr Trials kBackwardTrials = {.sweep = kBackwardSweep,
                                     .limit = {.reads = "gradOutput gradSelf",
                                               .strip = "size(gradOutput)*(T-1)/(2*T)",
                                               .flops = "3*size(gradOutput)*(T-1)/(2*T)"},
-                                    .targets = kBackwardTargets};
+                                    .targets = kBackwardTargets,
+                                    .mistakes = kBackwardMistakes};
 
 }  // namespace gradus::exp_segsum

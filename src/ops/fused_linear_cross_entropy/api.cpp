@@ -22,15 +22,15 @@ constexpr Products kProducts = {.a2 = true, .a3 = true};
 constexpr Argument kStatsArguments[] = {
     input("input", kHalves, "BT,H", "randn", "H at most 65534"),
     input("weight", kHalves, "V,H", kWeights, "H at most 65534"),
-    input("target", kIndices, "BT", "index,high=V"),
+    input("target", kIndices, "BT", "index,high=V+V/4"),
     attribute("vocabStartIndex", GRADUS_INT, "0 or more", "0"),
     attribute("vocabEndIndex", GRADUS_INT, "vocabStartIndex or more, exclusive", "V"),
-    output("logitsMaxLocalOut", kF32, "BT", Promise::summed),
-    output("sumExpLogitsLocalOut", kF32, "BT", Promise::summed),
-    output("predictedLogitsLocalOut", kF32, "BT", Promise::summed),
+    output("logitsMaxLocalOut", kF32, "BT", Promise::summed, "H"),
+    output("sumExpLogitsLocalOut", kF32, "BT", Promise::summed, "H*V"),
+    output("predictedLogitsLocalOut", kF32, "BT", Promise::summed, "2*H"),
     output("targetMaskOut", kBytes, "ceil(BT/8)", Promise::exact),
     output("maskedTargetOut", kIndices, "BT", Promise::exact),
-    optional(output("vocabParallelLogitsOutOptional", kHalves, "BT,V", Promise::summed)),
+    optional(output("vocabParallelLogitsOutOptional", kHalves, "BT,V", Promise::summed, "H")),
 };
 
 constexpr Argument kLossArguments[] = {
@@ -41,8 +41,8 @@ constexpr Argument kLossArguments[] = {
     optional(input("inputOptional", kFloats, "any, not used")),
     optional(input("weightOptional", kFloats, "any, not used")),
     optional(input("vocabParallelLogitsOptional", kFloats, "BT,V", "randn")),
-    output("lossOut", kF32, "BT", Promise::summed),
-    asked_for(output("softMaxOutOptional", kF32, "BT,V", Promise::summed)),
+    output("lossOut", kF32, "BT", Promise::summed, "2"),
+    asked_for(output("softMaxOutOptional", kF32, "BT,V", Promise::summed, "2")),
 };
 
 constexpr Argument kGradArguments[] = {
@@ -55,8 +55,8 @@ constexpr Argument kGradArguments[] = {
     optional(input("logitsMaxOptional", kF32, "BT", "@FusedLinearOnlineMaxSum.logitsMaxLocalOut")),
     optional(input("sumExpLogitsOptional", kF32, "BT", "@FusedLinearOnlineMaxSum.sumExpLogitsLocalOut")),
     optional(input("softmaxOptional", kF32, "BT,V")),
-    output("inputGradOut", kHalves, "BT,H", Promise::summed),
-    output("weightGradOut", kHalves, "V,H", Promise::summed),
+    rounding(1, output("inputGradOut", kHalves, "BT,H", Promise::summed, "V*H")),
+    rounding(1, output("weightGradOut", kHalves, "V,H", Promise::summed, "BT*H")),
 };
 
 constexpr Operator kOperators[] = {

@@ -1,6 +1,8 @@
 // What tools sweep and measure.
 #include "ops/fused_linear_cross_entropy/bench.h"
 
+#include "ops/fused_linear_cross_entropy/golden.h"
+
 namespace gradus::fused_linear_cross_entropy {
 namespace {
 
@@ -8,7 +10,7 @@ namespace {
 // targets.
 constexpr const char* kStatsSweep[] = {"BT=1 V=1 H=1", "BT=7 V=33 H=17",
                                        "BT=16 V=128 H=64 target=index,high=300 vocabStartIndex=64 vocabEndIndex=192",
-                                       "BT=33 V=200 H=65 vocabParallelLogitsOutOptional=zeros", "BT=97 V=193 H=130"};
+                                       "BT=33 V=200 H=65 vocabParallelLogitsOutOptional=auto", "BT=97 V=193 H=130"};
 constexpr const char* kLossSweep[] = {"BT=1 V=1", "BT=9 V=33", "BT=16 V=1025",
                                       "BT=40 vocabParallelLogitsOptional=none softMaxOutOptional=none"};
 constexpr const char* kGradSweep[] = {
@@ -24,13 +26,46 @@ constexpr BenchCase kLossBench[] = {{"Llama-3-8B, one of eight parts", "BT=1024 
 constexpr Target kTargets[] = {{"bf16", 0.88}, {"f16", 0.80}, {"amx", 0.50}};
 constexpr Target kLossTargets[] = {{"f32", 0.70}};
 
+constexpr NamedMistake kStatsMistakes[] = {
+    {"without the max in exp(logits - max)", kNoMaxInSum},
+    {"without the max in predicted", kNoMaxInPredicted},
+    {"with vocabEndIndex inclusive", 0, "vocabEndIndex=vocabEndIndex+1"},
+    {"with vocabStartIndex ignored", 0, "vocabStartIndex=0 vocabEndIndex=vocabEndIndex-vocabStartIndex"},
+    {"of the next target", 0, "target=plus1"},
+    {"without a part of H in input*weight^T", kPartOfHidden, "", "H"},
+    {"without a part of the vocabulary", kPartOfWords, "", "V"},
+};
+constexpr NamedMistake kLossMistakes[] = {
+    {"without log", kNoLog},
+    {"without log(sumExpLogits), or the division by it", 0, "sumExpLogits=ones"},
+    {"without predictedLogits", 0, "predictedLogits=zeros"},
+    {"with + predictedLogits", 0, "predictedLogits=negated"},
+    {"without logitsMax", 0, "logitsMax=zeros"},
+};
+constexpr NamedMistake kGradMistakes[] = {
+    {"without the target's -1", 0, "targetMask=all"},
+    {"with targetMask ignored", 0, "targetMask=zeros"},
+    {"with targetMask inverted", 0, "targetMask=not"},
+    {"with the bits of targetMask in reverse order", 0, "targetMask=bits"},
+    {"with the -1 one word after the target", 0, "maskedTarget=plus1"},
+    {"with the -1 one word before the target", 0, "maskedTarget=minus1"},
+    {"without grad", 0, "grad=ones"},
+    {"without logitsMax", 0, "logitsMaxOptional=zeros"},
+    {"without the division by sumExpLogits", 0, "sumExpLogitsOptional=ones"},
+    {"without the softmax: the target's -1 alone", 0, "softmaxOptional=zeros"},
+    {"without a part of H in input*weight^T", kPartOfHidden, "", "H"},
+    {"without a part of the vocabulary in inputGrad", kPartOfWords, "", "V"},
+    {"without a part of the tokens in weightGrad", kPartOfTokens, "", "BT"},
+};
+
 }  // namespace
 
 constexpr Trials kStatsTrials = {.sweep = kStatsSweep,
                                  .bench = kBench,
                                  .tiny = "BT=4 V=128 H=16",
                                  .limit = {.flops = "2*BT*V*H"},
-                                 .targets = kTargets};
+                                 .targets = kTargets,
+                                 .mistakes = kStatsMistakes};
 constexpr Trials kLossTrials = {.sweep = kLossSweep,
                                 .bench = kLossBench,
                                 .tiny = "BT=4 V=128",
@@ -38,12 +73,14 @@ constexpr Trials kLossTrials = {.sweep = kLossSweep,
                                           .writes = "softMaxOutOptional",
                                           .strip = "size(softMaxOutOptional)",
                                           .flops = "3*size(softMaxOutOptional)"},
-                                .targets = kLossTargets};
+                                .targets = kLossTargets,
+                                .mistakes = kLossMistakes};
 constexpr Trials kGradTrials = {.sweep = kGradSweep,
                                 .bench = kBench,
                                 .tiny = "BT=4 V=128 H=16",
                                 .limit = {.flops = "6*BT*V*H"},
                                 .targets = kTargets,
-                                .roundings = "g to the 16-bit type"};
+                                .roundings = "g to the 16-bit type",
+                                .mistakes = kGradMistakes};
 
 }  // namespace gradus::fused_linear_cross_entropy

@@ -33,16 +33,18 @@ struct Rows {
     std::byte* const* address;
     int64_t hidden, count;
     Number *side_by_side, *row;
+    Mistake wrong;
 
     Rows(const Strided& of, const Strided& with, std::byte* const* where, int64_t first, int64_t rows, int64_t depth,
-         Number* numbers)
+         Number* numbers, const Mistake& mistake)
         : mine(of),
           others(with),
           address(where),
           hidden(depth),
           count(std::min(kTogether, rows - first)),
           side_by_side(numbers),
-          row(numbers + depth * kTogether) {
+          row(numbers + depth * kTogether),
+          wrong(mistake) {
         std::fill(side_by_side, row, Number{});
         for (int64_t k = 0; k < count; ++k) load_row<T>(mine, address, first + k, hidden, kTogether, side_by_side + k);
     }
@@ -52,8 +54,10 @@ struct Rows {
     // The logits of all with the row taken.
     void dot(Number* to) const {
         Number sum[kTogether] = {};
-        for (int64_t h = 0; h < hidden; ++h)
+        for (int64_t h = 0; h < hidden; ++h) {
+            if (wrong.drops(kPartOfHidden, h)) continue;
             for (int64_t k = 0; k < kTogether; ++k) sum[k] += side_by_side[h * kTogether + k] * row[h];
+        }
         std::copy(sum, sum + kTogether, to);
     }
 
@@ -71,7 +75,8 @@ struct Rows {
 template <typename T, typename Number>
 void stats_of(const GoldenStats& s, std::byte* const* address, int64_t first, const int64_t* hit, Number* numbers) {
     const GoldenOperands& o = s.operands;
-    Rows<T, Number> rows(o.input, o.weight, address, first, o.tokens, o.hidden, numbers);
+    const Mistake& wrong = o.how.mistake;
+    Rows<T, Number> rows(o.input, o.weight, address, first, o.tokens, o.hidden, numbers, wrong);
     Number* const logits = rows.row + o.hidden;  // [words][kTogether]
     for (int64_t v = 0; v < o.words; ++v) {
         rows.take(v);
@@ -81,13 +86,15 @@ void stats_of(const GoldenStats& s, std::byte* const* address, int64_t first, co
         const auto logit = [=](int64_t v) { return logits[v * kTogether + k]; };
         Number max = -HUGE_VAL, sum{};
         for (int64_t v = 0; v < o.words && !std::isnan(value_of(max)); ++v)
-            if (!(value_of(logit(v)) <= value_of(max))) max = logit(v);
-        for (int64_t v = 0; v < o.words; ++v) sum += exp(logit(v) - max);
+            if (!(value_of(logit(v)) <= value_of(max)) && !wrong.drops(kPartOfWords, v)) max = logit(v);
+        for (int64_t v = 0; v < o.words; ++v)
+            if (!wrong.drops(kPartOfWords, v)) sum += exp(wrong.is(kNoMaxInSum) ? logit(v) : logit(v) - max);
         // no logit above −inf: the sum is −inf − −inf, NaN
         if (value_of(max) == -HUGE_VAL) sum = std::nan("");
         const bool picked = hit[k] >= 0 && hit[k] < o.words;
         store(s.max, address, first + k, 0, max);
         store(s.sum, address, first + k, 0, sum);
+        if (wrong.is(kNoMaxInPredicted)) max = Number{};
         store(s.predicted, address, first + k, 0, picked ? logit(hit[k]) - max : Number{});
         for (int64_t v = 0; s.with_logits && v < o.words; ++v) store(s.logits, address, first + k, v, logit(v));
     }
@@ -106,11 +113,12 @@ void gradient_rows(const GoldenGrad& g, std::byte* const* address, bool of_input
                    Number* numbers) {
     const GoldenOperands& o = g.operands;
     Rows<T, Number> rows(of_input ? o.input : o.weight, of_input ? o.weight : o.input, address, first,
-                         of_input ? o.tokens : o.words, o.hidden, numbers);
+                         of_input ? o.tokens : o.words, o.hidden, numbers, o.how.mistake);
     Number* const sums = rows.row + o.hidden;  // [hidden][kTogether]
     std::fill(sums, sums + o.hidden * kTogether, Number{});
     for (int64_t other = 0; other < (of_input ? o.words : o.tokens); ++other) {
         Number factor[kTogether] = {};
+        if (o.how.mistake.drops(of_input ? kPartOfWords : kPartOfTokens, other)) continue;
         rows.take(other);
         if (!g.given) rows.dot(factor);
         for (int64_t k = 0; k < rows.count; ++k) {
@@ -129,25 +137,25 @@ void gradient_rows(const GoldenGrad& g, std::byte* const* address, bool of_input
 void golden_stats(const GoldenStats& stats, std::byte* const* address, int64_t first, const int64_t* hit,
                   std::byte* numbers) noexcept {
     const GoldenOperands& o = stats.operands;
-    visit_golden(o.input.dtype, o.precision, [&]<typename T, typename Number>(T, Number) {
+    visit_golden(o.input.dtype, o.how.precision, [&]<typename T, typename Number>(T, Number) {
         stats_of<T>(stats, address, first, hit, reinterpret_cast<Number*>(numbers));
     });
 }
 
 Piece<std::byte> book_golden_stats(const GoldenOperands& o, Scratch& scratch, int slots) {
-    return scratch.book_bytes({o.hidden + o.words, kTogether + 1, number_size(o.precision)}, slots);
+    return scratch.book_bytes({o.hidden + o.words, kTogether + 1, number_size(o.how.precision)}, slots);
 }
 
 void golden_loss(const GoldenLoss& l, std::byte* const* address, int64_t token) noexcept {
-    visit_golden(l.sum.dtype, l.precision, [&]<typename T, typename Number>(T, Number) {
+    visit_golden(l.sum.dtype, l.how.precision, [&]<typename T, typename Number>(T, Number) {
         const Number all = real<Number>(l.sum, address, token), hit = real<Number>(l.predicted, address, token);
-        store(l.loss, address, token, 0, log(all) - hit);
+        store(l.loss, address, token, 0, l.how.mistake.is(kNoLog) ? all - hit : log(all) - hit);
     });
 }
 
 void golden_softmax(const GoldenLoss& l, std::byte* const* address, int64_t token, int64_t begin,
                     int64_t end) noexcept {
-    visit_golden(l.logits.dtype, l.precision, [&]<typename T, typename Number>(T, Number) {
+    visit_golden(l.logits.dtype, l.how.precision, [&]<typename T, typename Number>(T, Number) {
         const Number max = real<Number>(l.max, address, token), sum = real<Number>(l.sum, address, token);
         for (int64_t j = begin; j < end; ++j)
             store(l.softmax, address, token, j, exp(real<Number>(l.logits, address, token, j) - max) / sum);
@@ -157,13 +165,13 @@ void golden_softmax(const GoldenLoss& l, std::byte* const* address, int64_t toke
 void golden_grad(const GoldenGrad& grad, std::byte* const* address, bool of_input, int64_t first, const int64_t* hits,
                  std::byte* numbers) noexcept {
     const GoldenOperands& o = grad.operands;
-    visit_golden(o.input.dtype, o.precision, [&]<typename T, typename Number>(T, Number) {
+    visit_golden(o.input.dtype, o.how.precision, [&]<typename T, typename Number>(T, Number) {
         gradient_rows<T>(grad, address, of_input, first, hits, reinterpret_cast<Number*>(numbers));
     });
 }
 
 Piece<std::byte> book_golden_grad(const GoldenOperands& o, Scratch& scratch, int slots) {
-    return scratch.book_bytes({o.hidden, 2 * kTogether + 1, number_size(o.precision)}, slots);
+    return scratch.book_bytes({o.hidden, 2 * kTogether + 1, number_size(o.how.precision)}, slots);
 }
 
 }  // namespace gradus::fused_linear_cross_entropy

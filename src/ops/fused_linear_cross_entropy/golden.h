@@ -15,9 +15,12 @@ namespace gradus::fused_linear_cross_entropy {
 
 inline constexpr int64_t kTogether = 8;  // rows side by side
 
+// Mistakes that golden makes on purpose; bench.cpp has their names.
+enum { kPartOfHidden = 1, kPartOfWords, kPartOfTokens, kNoMaxInSum, kNoMaxInPredicted, kNoLog };
+
 // input: [tokens, hidden], weight: [words, hidden]
 struct GoldenOperands {
-    Precision precision;
+    Golden how;
     Strided input, weight;
     int64_t tokens, hidden, words;
 };
@@ -35,7 +38,7 @@ Piece<std::byte> book_golden_stats(const GoldenOperands& operands, Scratch& scra
 
 // loss of a token, and softmax of its words [begin, end)
 struct GoldenLoss {
-    Precision precision;
+    Golden how;
     Strided max, sum, predicted, loss, logits, softmax;
 };
 void golden_loss(const GoldenLoss& loss, std::byte* const* address, int64_t token) noexcept;

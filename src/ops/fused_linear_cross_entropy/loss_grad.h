@@ -32,7 +32,7 @@ struct LossGradPlan final : Work {
     Piece<float> weight_sums;              // [panel or words, hidden], beyond one chunk
     Piece<float> tile;                     // a block of sums
     Piece<std::byte> half_tile;            // the same in the 16-bit type
-    Precision precision = Precision::golden;
+    Golden how;
     Piece<std::byte> golden_numbers;
     Piece<int64_t> golden_hits;
 

@@ -27,7 +27,7 @@ struct MaxSumPlan final : Work {
     Piece<float> block_max, block_sum;  // [blocks of the panel][tokens of the chunk], of this panel and the last
     Piece<float> max, picked;           // of every token of the chunk; picked: the logit of its target
     Piece<double> sum;
-    Precision precision = Precision::golden;
+    Golden how;
     Piece<std::byte> golden_numbers;
 
     void run(std::byte* const* address, std::byte* workspace) const noexcept override;

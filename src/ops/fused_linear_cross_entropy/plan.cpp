@@ -94,7 +94,7 @@ Planned plan_loss(const Call& call) {
             !golden && plan.softmax.step[1] == 1 && tokens * plan.words * int64_t{sizeof(float)} > kStreamingBytes;
     }
     plan.is_golden = golden;
-    plan.golden = {call.config.precision, plan.max, plan.sum, plan.predicted, plan.loss, plan.logits, plan.softmax};
+    plan.golden = {call.config.how(), plan.max, plan.sum, plan.predicted, plan.loss, plan.logits, plan.softmax};
     plan.rows = std::max<int64_t>(1, kTileElements / std::max<int64_t>(plan.words, 16));
     const double elements = static_cast<double>(tokens) * static_cast<double>(plan.words);
     result.bytes = effort_of(16.0 * static_cast<double>(tokens) + 8 * elements, 32 * elements, golden);

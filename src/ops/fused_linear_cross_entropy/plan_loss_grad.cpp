@@ -69,7 +69,7 @@ void plan_fast(LossGradPlan& plan, const Call& call, Scratch& scratch) {
 
 GoldenOperands golden_operands(const LossGradPlan& plan) {
     const Extent& e = plan.extent;
-    return {plan.precision, plan.views.input, plan.views.weight, e.tokens, e.hidden, e.words};
+    return {plan.how, plan.views.input, plan.views.weight, e.tokens, e.hidden, e.words};
 }
 
 Planned plan_grad(const Call& call) {
@@ -97,7 +97,7 @@ Planned plan_grad(const Call& call) {
     if (!empty && !golden) {
         plan_fast(plan, call, result.scratch);
     } else if (!empty) {
-        plan.precision = call.config.precision;
+        plan.how = call.config.how();
         plan.golden_numbers = book_golden_grad(golden_operands(plan), result.scratch, plan.slots);
         plan.golden_hits = result.scratch.book<int64_t>(tokens);
     }

@@ -44,7 +44,7 @@ void plan_fast(MaxSumPlan& plan, const Call& call, Scratch& scratch) {
 
 GoldenOperands golden_operands(const MaxSumPlan& plan) {
     const Extent& e = plan.extent;
-    return {plan.precision, plan.views.input, plan.views.weight, e.tokens, e.hidden, e.words};
+    return {plan.how, plan.views.input, plan.views.weight, e.tokens, e.hidden, e.words};
 }
 
 Planned plan_stats(const Call& call) {
@@ -69,7 +69,7 @@ Planned plan_stats(const Call& call) {
                   call.given(kLogits)};
     plan.slots = call.config.num_threads;
     if (golden) {
-        plan.precision = call.config.precision;
+        plan.how = call.config.how();
         plan.golden_numbers = book_golden_stats(golden_operands(plan), result.scratch, plan.slots);
     } else {
         plan_fast(plan, call, result.scratch);

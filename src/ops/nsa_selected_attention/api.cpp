@@ -24,23 +24,29 @@ constexpr char kSizes[] = "a multiple of 16, 16 to 128", kCounts[] = "1 to 128",
                kModes[] = "0 or 2", kAny[] = "any";
 constexpr char kQueryLengths[] = "rising, the last one T1", kKeyLengths[] = "rising, the last one T2";
 
+// What is summed: over the depth, over the selected keys (for P and for dQ), over the rows of a key.
+constexpr char kSumTerms[] = "selectedBlockSize*selectedBlockCount*D",
+               kQueryTerms[] = "selectedBlockSize*selectedBlockCount*selectedBlockSize*selectedBlockCount*D*Dv",
+               kKeyTerms[] = "T1*N1/N2*selectedBlockCount*selectedBlockSize*selectedBlockCount*D*Dv",
+               kValueTerms[] = "T1*N1/N2*selectedBlockCount*D";
+
 constexpr Argument kForwardArguments[] = {
     input("query", kHalves, "T1,N1,D", "randn", kQueryLimits),
     input("key", kHalves, "T2,N2,D", "randn", kKeyLimits),
     input("value", kHalves, "T2,N2,Dv", "randn", kValueLimits),
     input("topkIndices", kI32, "T1,N2,selectedBlockCount", "topk"),
-    optional(input("attenMaskOptional", kMasks, "any of rank 2")),
+    optional(input("attenMaskOptional", kMasks, "any of rank 2", "zeros[1,1]")),
     optional(attribute("actualSeqQLenOptional", GRADUS_INT_ARRAY, kQueryLengths)),
     optional(attribute("actualSeqKvLenOptional", GRADUS_INT_ARRAY, kKeyLengths)),
     attribute("scaleValue", GRADUS_DOUBLE, kAny, "1/sqrt(D)"),
     attribute("headNum", GRADUS_INT, kHeads, "N1"),
     attribute("inputLayout", GRADUS_STRING, kLayouts, "TND"),
-    attribute("sparseMode", GRADUS_INT, kModes, "0"),
+    attribute("sparseMode", GRADUS_INT, kModes, "2"),
     attribute("selectedBlockSize", GRADUS_INT, kSizes, "16"),
     attribute("selectedBlockCount", GRADUS_INT, kCounts, "2"),
-    output("softmaxMaxOut", kF32, "T1,N1,8", Promise::summed),
-    output("softmaxSumOut", kF32, "T1,N1,8", Promise::summed),
-    output("attentionOut", kHalves, "T1,N1,Dv", Promise::summed),
+    output("softmaxMaxOut", kF32, "T1,N1,8", Promise::summed, "D"),
+    output("softmaxSumOut", kF32, "T1,N1,8", Promise::summed, kSumTerms),
+    rounding(1, output("attentionOut", kHalves, "T1,N1,Dv", Promise::summed, kSumTerms)),
 };
 
 constexpr Argument kGradArguments[] = {
@@ -54,16 +60,16 @@ constexpr Argument kGradArguments[] = {
     input("topkIndices", kI32, "T1,N2,selectedBlockCount", "topk"),
     optional(attribute("actualSeqQLenOptional", GRADUS_INT_ARRAY, kQueryLengths)),
     optional(attribute("actualSeqKvLenOptional", GRADUS_INT_ARRAY, kKeyLengths)),
-    optional(input("attenMaskOptional", kMasks, "any of rank 2")),
+    optional(input("attenMaskOptional", kMasks, "any of rank 2", "zeros[1,1]")),
     attribute("scaleValue", GRADUS_DOUBLE, kAny, "1/sqrt(D)"),
     attribute("selectedBlockSize", GRADUS_INT, kSizes, "16"),
     attribute("selectedBlockCount", GRADUS_INT, kCounts, "2"),
     attribute("headNum", GRADUS_INT, kHeads, "N1"),
     attribute("inputLayout", GRADUS_STRING, kLayouts, "TND"),
-    attribute("sparseMode", GRADUS_INT, kModes, "0"),
-    output("dqOut", kHalves, "T1,N1,D", Promise::summed),
-    output("dkOut", kHalves, "T2,N2,D", Promise::summed),
-    output("dvOut", kHalves, "T2,N2,Dv", Promise::summed),
+    attribute("sparseMode", GRADUS_INT, kModes, "2"),
+    rounding(1, output("dqOut", kHalves, "T1,N1,D", Promise::summed, kQueryTerms)),
+    rounding(1, output("dkOut", kHalves, "T2,N2,D", Promise::summed, kKeyTerms)),
+    rounding(1, output("dvOut", kHalves, "T2,N2,Dv", Promise::summed, kValueTerms)),
 };
 
 constexpr Operator kOperators[] = {

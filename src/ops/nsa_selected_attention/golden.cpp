@@ -18,20 +18,27 @@ void store(const Cube& cube, std::byte* const* address, int64_t i, int64_t j, in
     store_f64(cube.dtype, cube.at(address, i, j, k), value);
 }
 
-// Σ_d a[i][j][d] · b[k][l][d]
+// Σ_d a[i][j][d] · b[k][l][d]; a mistake may leave a part out
 template <typename T, typename Number>
 Number dot(const Cube& a, std::byte* const* address, int64_t i, int64_t j, const Cube& b, int64_t k, int64_t l,
-           int64_t n) {
+           int64_t n, const Mistake& wrong, int part) {
     Number sum{};
     for (int64_t d = 0; d < n; ++d)
-        sum += element<T, Number>(a, address, i, j, d) * element<T, Number>(b, address, k, l, d);
+        if (!wrong.drops(part, d))
+            sum += element<T, Number>(a, address, i, j, d) * element<T, Number>(b, address, k, l, d);
     return sum;
+}
+
+// The key's head of a query's.
+int64_t key_head_of(const Extent& e, int64_t head, const Mistake& wrong) {
+    return wrong.is(kOtherHead) ? head % e.key_heads : head / e.group;
 }
 
 // Calls f(n, key) for every key that a row sees, n counting them.
 template <typename F>
-int64_t each_key(const Extent& e, const Cube& topk, std::byte* const* address, int64_t row, int64_t key_head,
-                 const F& f) {
+int64_t each_key(const Extent& e, const Mistake& wrong, const Cube& topk, std::byte* const* address, int64_t row,
+                 int64_t key_head, const F& f) {
+    const int64_t later = wrong.is(kCausalBefore) ? -1 : wrong.is(kCausalAfter) ? 1 : 0;
     const Batch* batch = e.batches.data();
     while (row >= batch->query_end) ++batch;
     int64_t n = 0;
@@ -40,7 +47,8 @@ int64_t each_key(const Extent& e, const Cube& topk, std::byte* const* address, i
         for (int64_t r = 0; r < e.size; ++r) {
             const int64_t j = block * e.size + r;  // inside the batch
             if (j < 0 || j >= batch->key_end - batch->key_begin) continue;
-            if (e.causal && j > row - batch->query_begin) continue;
+            if (e.causal && j > row - batch->query_begin + later) continue;
+            if (wrong.drops(kPartOfKeys, c * e.size + r)) continue;
             f(n++, batch->key_begin + j);
         }
     }
@@ -48,20 +56,21 @@ int64_t each_key(const Extent& e, const Cube& topk, std::byte* const* address, i
 }
 
 template <typename T, typename Number>
-void forward(const Extent& e, const GoldenForward& v, std::byte* const* address, int64_t row, int64_t head,
-             Number* scores) {
-    const int64_t kh = head / e.group;
+void forward(const Extent& e, const Mistake& wrong, const GoldenForward& v, std::byte* const* address, int64_t row,
+             int64_t head, Number* scores) {
+    const int64_t kh = key_head_of(e, head, wrong);
+    const double scale = wrong.is(kNoInnerScale) ? 1 : e.scale;
     Number* const out = scores + e.count * e.size;
     Number max = -HUGE_VAL, sum{};
-    const int64_t n = each_key(e, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
-        scores[i] = e.scale * dot<T, Number>(v.query, address, row, head, v.key, key, kh, e.depth);
+    const int64_t n = each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
+        scores[i] = scale * dot<T, Number>(v.query, address, row, head, v.key, key, kh, e.depth, wrong, kPartOfDepth);
         if (!(value_of(scores[i]) <= value_of(max)) && !std::isnan(value_of(max))) max = scores[i];
     });
     if (n == 0) max = Number{};
     for (int64_t i = 0; i < n; ++i) sum += scores[i] = exp(scores[i] - max);
     std::fill(out, out + e.value_depth, Number{});
-    each_key(e, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
-        const Number p = scores[i] / sum;
+    each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
+        const Number p = wrong.is(kNotDivided) ? scores[i] : scores[i] / sum;
         for (int64_t d = 0; d < e.value_depth; ++d) out[d] += p * element<T, Number>(v.value, address, key, kh, d);
     });
     for (int64_t d = 0; d < e.value_depth; ++d) store(v.out, address, row, head, d, result_of(out[d]));
@@ -77,47 +86,53 @@ int64_t place(const Extent& e, const GoldenStage& stage, int64_t row, int64_t he
 }
 
 template <typename T, typename Number>
-void grad_head(const Extent& e, const GoldenGrad& v, std::byte* const* address, const GoldenStage& stage, int64_t row,
-               int64_t head, Number* dq) {
+void grad_head(const Extent& e, const Mistake& wrong, const GoldenGrad& v, std::byte* const* address,
+               const GoldenStage& stage, int64_t row, int64_t head, Number* dq) {
+    const double inner = wrong.is(kNoInnerScale) ? 1 : e.scale, outer = wrong.is(kNoOuterScale) ? 1 : e.scale;
     const int64_t kh = stage.key_head, at = place(e, stage, row, head);
     Number* const p = reinterpret_cast<Number*>(stage.p) + at * e.count * e.size;
     Number* const ds = reinterpret_cast<Number*>(stage.ds) + at * e.count * e.size;
     const Number max = load_f64(v.max.dtype, v.max.at(address, row, head));
     const Number sum = load_f64(v.sum.dtype, v.sum.at(address, row, head));
     Number delta{};
-    int64_t n = each_key(e, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
-        p[i] = exp(e.scale * dot<T, Number>(v.query, address, row, head, v.key, key, kh, e.depth) - max) / sum;
-        ds[i] = dot<T, Number>(v.out_grad, address, row, head, v.value, key, kh, e.value_depth);  // dP so far
+    int64_t n = each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
+        const Number score = dot<T, Number>(v.query, address, row, head, v.key, key, kh, e.depth, wrong, kPartOfDepth);
+        p[i] = wrong.is(kNotDivided) ? exp(inner * score - max) : exp(inner * score - max) / sum;
+        ds[i] = dot<T, Number>(v.out_grad, address, row, head, v.value, key, kh, e.value_depth, wrong,
+                               kPartOfValueDepth);  // dP so far
         delta += p[i] * ds[i];
     });
     if (value_of(sum) == 0) n = 0;
-    if (v.with_out && n > 0) delta = dot<T, Number>(v.out_grad, address, row, head, v.out, row, head, e.value_depth);
+    if (v.with_out && n > 0)
+        delta = dot<T, Number>(v.out_grad, address, row, head, v.out, row, head, e.value_depth, wrong, kPartOfDelta);
     stage.seen[at] = n;
     std::fill(dq, dq + e.depth, Number{});
     if (n > 0)
-        each_key(e, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
-            ds[i] = p[i] * (ds[i] - delta);
+        each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
+            ds[i] = wrong.is(kNoP) ? ds[i] - delta : p[i] * (ds[i] - delta);
             for (int64_t d = 0; d < e.depth; ++d)
-                dq[d] += e.scale * ds[i] * element<T, Number>(v.key, address, key, kh, d);
+                dq[d] += outer * ds[i] * element<T, Number>(v.key, address, key, kh, d);
         });
     for (int64_t d = 0; d < e.depth; ++d) store(v.query_grad, address, row, head, d, result_of(dq[d]));
 }
 
 template <typename T, typename Number>
-void grad_columns(const Extent& e, const GoldenGrad& v, std::byte* const* address, const GoldenStage& stage,
-                  int64_t begin, int64_t end) {
+void grad_columns(const Extent& e, const Mistake& wrong, const GoldenGrad& v, std::byte* const* address,
+                  const GoldenStage& stage, int64_t begin, int64_t end) {
+    const double outer = wrong.is(kNoOuterScale) ? 1 : e.scale;
     const int64_t kh = stage.key_head;
     auto* const sums = reinterpret_cast<Number*>(stage.sums);
     for (int64_t row = stage.begin; row < stage.end; ++row)
         for (int64_t head = kh * e.group; head < (kh + 1) * e.group; ++head) {
             const int64_t at = place(e, stage, row, head);
-            if (stage.seen[at] == 0) continue;
+            if (stage.seen[at] == 0 || wrong.drops(kPartOfRows, row)) continue;
+            if (wrong.drops(kPartOfGroup, head - kh * e.group)) continue;
             const Number* const p = reinterpret_cast<const Number*>(stage.p) + at * e.count * e.size;
             const Number* const ds = reinterpret_cast<const Number*>(stage.ds) + at * e.count * e.size;
-            each_key(e, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
+            each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
                 Number* const sum = sums + key * (e.depth + e.value_depth);
                 for (int64_t d = begin; d < std::min(end, e.depth); ++d)
-                    sum[d] += e.scale * ds[i] * element<T, Number>(v.query, address, row, head, d);
+                    sum[d] += outer * ds[i] * element<T, Number>(v.query, address, row, head, d);
                 for (int64_t d = std::max(begin, e.depth); d < end; ++d)
                     sum[d] += p[i] * element<T, Number>(v.out_grad, address, row, head, d - e.depth);
             });
@@ -135,31 +150,31 @@ void grad_store(const Extent& e, const GoldenGrad& v, std::byte* const* address,
 
 }  // namespace
 
-void golden_forward(const Extent& e, Precision precision, const GoldenForward& views, std::byte* const* address,
+void golden_forward(const Extent& e, const Golden& how, const GoldenForward& views, std::byte* const* address,
                     int64_t row, int64_t head, std::byte* numbers) noexcept {
-    visit_golden(e.dtype, precision, [&]<typename T, typename Number>(T, Number) {
-        forward<T>(e, views, address, row, head, reinterpret_cast<Number*>(numbers));
+    visit_golden(e.dtype, how.precision, [&]<typename T, typename Number>(T, Number) {
+        forward<T>(e, how.mistake, views, address, row, head, reinterpret_cast<Number*>(numbers));
     });
 }
 
-void golden_grad_row(const Extent& e, Precision precision, const GoldenGrad& views, std::byte* const* address,
+void golden_grad_row(const Extent& e, const Golden& how, const GoldenGrad& views, std::byte* const* address,
                      const GoldenStage& stage, int64_t row, std::byte* numbers) noexcept {
-    visit_golden(e.dtype, precision, [&]<typename T, typename Number>(T, Number) {
+    visit_golden(e.dtype, how.precision, [&]<typename T, typename Number>(T, Number) {
         for (int64_t head = stage.key_head * e.group; head < (stage.key_head + 1) * e.group; ++head)
-            grad_head<T>(e, views, address, stage, row, head, reinterpret_cast<Number*>(numbers));
+            grad_head<T>(e, how.mistake, views, address, stage, row, head, reinterpret_cast<Number*>(numbers));
     });
 }
 
-void golden_grad_columns(const Extent& e, Precision precision, const GoldenGrad& views, std::byte* const* address,
+void golden_grad_columns(const Extent& e, const Golden& how, const GoldenGrad& views, std::byte* const* address,
                          const GoldenStage& stage, int64_t begin, int64_t end) noexcept {
-    visit_golden(e.dtype, precision, [&]<typename T, typename Number>(T, Number) {
-        grad_columns<T, Number>(e, views, address, stage, begin, end);
+    visit_golden(e.dtype, how.precision, [&]<typename T, typename Number>(T, Number) {
+        grad_columns<T, Number>(e, how.mistake, views, address, stage, begin, end);
     });
 }
 
-void golden_grad_store(const Extent& e, Precision precision, const GoldenGrad& views, std::byte* const* address,
+void golden_grad_store(const Extent& e, const Golden& how, const GoldenGrad& views, std::byte* const* address,
                        const GoldenStage& stage, int64_t key) noexcept {
-    visit_golden(e.dtype, precision,
+    visit_golden(e.dtype, how.precision,
                  [&]<typename T, typename Number>(T, Number) { grad_store<Number>(e, views, address, stage, key); });
 }
 

@@ -7,11 +7,28 @@
 
 namespace gradus::nsa_selected_attention {
 
+// Mistakes that golden makes on purpose; bench.cpp has their names.
+enum {
+    kCausalBefore = 1,
+    kCausalAfter,
+    kOtherHead,
+    kNoInnerScale,
+    kNoOuterScale,
+    kNotDivided,
+    kNoP,
+    kPartOfDepth,
+    kPartOfValueDepth,
+    kPartOfDelta,
+    kPartOfKeys,
+    kPartOfRows,
+    kPartOfGroup
+};
+
 struct GoldenForward {
     Cube query, key, value, topk, max, sum, out;
 };
 // One row and one head of the query. numbers: [count·size + value_depth]
-void golden_forward(const Extent& extent, Precision precision, const GoldenForward& views, std::byte* const* address,
+void golden_forward(const Extent& extent, const Golden& how, const GoldenForward& views, std::byte* const* address,
                     int64_t row, int64_t head, std::byte* numbers) noexcept;
 
 struct GoldenGrad {
@@ -26,13 +43,13 @@ struct GoldenStage {
     std::byte* sums;    // [keys, depth + value_depth]
 };
 // dQ of a row's heads; P and dS are kept. numbers: [depth]
-void golden_grad_row(const Extent& extent, Precision precision, const GoldenGrad& views, std::byte* const* address,
+void golden_grad_row(const Extent& extent, const Golden& how, const GoldenGrad& views, std::byte* const* address,
                      const GoldenStage& stage, int64_t row, std::byte* numbers) noexcept;
 // Adds what the rows of the stage have for columns [begin, end) of the sums.
-void golden_grad_columns(const Extent& extent, Precision precision, const GoldenGrad& views, std::byte* const* address,
+void golden_grad_columns(const Extent& extent, const Golden& how, const GoldenGrad& views, std::byte* const* address,
                          const GoldenStage& stage, int64_t begin, int64_t end) noexcept;
 // dK and dV of a key.
-void golden_grad_store(const Extent& extent, Precision precision, const GoldenGrad& views, std::byte* const* address,
+void golden_grad_store(const Extent& extent, const Golden& how, const GoldenGrad& views, std::byte* const* address,
                        const GoldenStage& stage, int64_t key) noexcept;
 
 }  // namespace gradus::nsa_selected_attention

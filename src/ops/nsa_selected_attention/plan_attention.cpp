@@ -55,9 +55,9 @@ Planned plan_forward(const Call& call) {
                   {kOut, call.view(kOut)}};
     plan.slots = call.config.num_threads;
     if (golden) {
-        plan.precision = call.config.precision;
+        plan.how = call.config.how();
         const int64_t numbers = plan.extent.count * plan.extent.size + plan.extent.value_depth;
-        plan.golden_numbers = result.scratch.book_bytes({numbers, number_size(plan.precision)}, plan.slots);
+        plan.golden_numbers = result.scratch.book_bytes({numbers, number_size(plan.how.precision)}, plan.slots);
     } else {
         plan.path = &gemm::choose(query.dtype, call.config.max_isa);
         plan.rows = choose_rows(query.dtype, plan.path->takes_f32(), call.config.max_isa);

@@ -12,7 +12,7 @@ constexpr int64_t kGoldenScores = 1 << 19;  // P and dS that golden keeps at a t
 
 void book_golden(GradPlan& plan, Scratch& scratch) {
     const Extent& e = plan.extent;
-    const int64_t number = number_size(plan.precision), scores = e.group * e.count * e.size;
+    const int64_t number = number_size(plan.how.precision), scores = e.group * e.count * e.size;
     plan.golden_rows = std::clamp<int64_t>(kGoldenScores / scores, 1, std::max<int64_t>(1, e.rows));
     plan.golden_numbers = scratch.book_bytes({e.depth, number}, plan.slots);
     plan.golden_seen = scratch.book<int64_t>(plan.golden_rows * e.group);
@@ -130,7 +130,7 @@ Planned plan_grad(const Call& call) {
     plan.slots = call.config.num_threads;
     const Extent& e = plan.extent;
     if (golden) {
-        plan.precision = call.config.precision;
+        plan.how = call.config.how();
         book_golden(plan, result.scratch);
     } else {
         plan.path = &gemm::choose(query.dtype, call.config.max_isa);

@@ -176,7 +176,7 @@ void run_fast(const AttentionPlan& plan, std::byte* const* address, std::byte* w
 void run_golden(const AttentionPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
     parallel_for(plan.extent.rows, plan.slots, [&](int64_t row, int slot) {
         for (int64_t head = 0; head < plan.extent.heads; ++head)
-            golden_forward(plan.extent, plan.precision, plan.views, address, row, head,
+            golden_forward(plan.extent, plan.how, plan.views, address, row, head,
                            plan.golden_numbers.at(workspace, slot));
     });
 }

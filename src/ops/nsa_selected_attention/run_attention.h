@@ -27,7 +27,7 @@ struct AttentionPlan final : Work {
     Piece<std::byte> query, dense, e, packed_e, part_values, line;
     Piece<float> scores;
     Piece<std::byte> golden_numbers;
-    Precision precision = Precision::golden;
+    Golden how;
 
     int64_t block_scores() const { return extent.group * width; }
     void run(std::byte* const* address, std::byte* workspace) const noexcept override;

@@ -147,20 +147,20 @@ void run_golden(const GradPlan& plan, std::byte* const* address, std::byte* work
                           plan.golden_p.at(workspace),
                           plan.golden_ds.at(workspace),
                           plan.golden_sums.at(workspace)};
-        std::fill_n(stage.sums, e.keys * width * number_size(plan.precision), std::byte{0});
+        std::fill_n(stage.sums, e.keys * width * number_size(plan.how.precision), std::byte{0});
         for (; stage.begin < e.rows; stage.begin = stage.end) {
             stage.end = std::min(e.rows, stage.begin + plan.golden_rows);
             parallel_for(stage.end - stage.begin, plan.slots, [&](int64_t row, int slot) {
-                golden_grad_row(e, plan.precision, plan.views, address, stage, stage.begin + row,
+                golden_grad_row(e, plan.how, plan.views, address, stage, stage.begin + row,
                                 plan.golden_numbers.at(workspace, slot));
             });
             parallel_for(ceil_div(width, kGoldenColumns), plan.slots, [&](int64_t part, int) {
-                golden_grad_columns(e, plan.precision, plan.views, address, stage, part * kGoldenColumns,
+                golden_grad_columns(e, plan.how, plan.views, address, stage, part * kGoldenColumns,
                                     std::min(width, (part + 1) * kGoldenColumns));
             });
         }
         parallel_for(e.keys, plan.slots,
-                     [&](int64_t key, int) { golden_grad_store(e, plan.precision, plan.views, address, stage, key); });
+                     [&](int64_t key, int) { golden_grad_store(e, plan.how, plan.views, address, stage, key); });
     }
 }
 

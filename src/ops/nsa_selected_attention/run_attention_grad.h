@@ -59,7 +59,7 @@ struct GradPlan final : Work {
     KeyScratch key;
     QueryScratch query;
     // of golden: rows at a time, dQ of a row, and what a stage holds
-    Precision precision = Precision::golden;
+    Golden how;
     int64_t golden_rows = 0;
     Piece<std::byte> golden_numbers, golden_p, golden_ds, golden_sums;
     Piece<int64_t> golden_seen;

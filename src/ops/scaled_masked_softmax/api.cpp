@@ -16,19 +16,19 @@ constexpr Products kProducts = {.a2 = true};
 
 constexpr Argument kForwardArguments[] = {
     input("x", kFloats, kShape, "randn,std=4", kLimits),
-    input("mask", kMaskTypes, kMaskShape, "causal_mask"),
+    input("mask", kMaskTypes, kMaskShape, "attention_mask"),
     attribute("scale", GRADUS_DOUBLE, "narrowed to float", Value(1.0)),
     attribute("fixTriuMask", GRADUS_BOOL, "false", Value(false)),
-    output("y", kFloats, kShape, Promise::summed, kLimits, {"x"}),
+    output("y", kFloats, kShape, Promise::summed, "N", kLimits, {"x"}),
 };
 
 constexpr Argument kBackwardArguments[] = {
     input("gradOutput", kFloats, kShape, "randn", kLimits),
     input("y", kFloats, kShape, "@ScaledMaskedSoftmax.y", kLimits),
-    input("mask", kMaskTypes, kMaskShape, "causal_mask"),
+    input("mask", kMaskTypes, kMaskShape, "attention_mask"),
     attribute("scale", GRADUS_DOUBLE, "narrowed to float", Value(1.0)),
     attribute("fixTriuMask", GRADUS_BOOL, "false", Value(false)),
-    output("out", kFloats, kShape, Promise::summed, kLimits, {"gradOutput", "y"}),
+    output("out", kFloats, kShape, Promise::summed, "N+1", kLimits, {"gradOutput", "y"}),
 };
 
 constexpr Operator kOperators[] = {

@@ -1,6 +1,8 @@
 // What tools sweep and measure.
 #include "ops/scaled_masked_softmax/bench.h"
 
+#include "ops/scaled_masked_softmax/golden.h"
+
 namespace gradus::scaled_masked_softmax {
 namespace {
 
@@ -24,6 +26,33 @@ constexpr char kTiny[] = "B=1 H=2 S=4 N=16 mask=[1,1,4,16]";
 constexpr Target kForwardTargets[] = {{"bf16", 0.70}, {"f16", 0.70}, {"f32", 0.85}};
 constexpr Target kBackwardTargets[] = {{"bf16", 0.80}, {"f16", 0.80}, {"f32", 0.90}};
 
+constexpr NamedMistake kForwardMistakes[] = {
+    {"with the mask ignored", 0, "mask=zeros"},
+    {"with the mask inverted", 0, "mask=not"},
+    {"with the mask one column to the left", 0, "mask=next"},
+    {"with the mask one column to the right", 0, "mask=previous"},
+    {"without the scale", 0, "scale=1"},
+    {"with the scale twice", 0, "scale=scale*scale"},
+    {"divided by the scale", 0, "scale=1/scale"},
+    {"without the division by the sum", kNotDivided},
+    {"without a part of the sum", kPartOfSum, "", "N"},
+};
+constexpr NamedMistake kBackwardMistakes[] = {
+    {"with the mask ignored", 0, "mask=zeros"},
+    {"with the mask inverted", 0, "mask=not"},
+    {"with the mask one column to the left", 0, "mask=next"},
+    {"with the mask one column to the right", 0, "mask=previous"},
+    {"without the scale", kNoScale},
+    {"with the scale twice", 0, "scale=scale*scale"},
+    {"divided by the scale", 0, "scale=1/scale"},
+    {"without the sum(t)*y term", kNoSum},
+    {"with t + sum(t)*y, not t - sum(t)*y", kPlusSum},
+    {"with the sum over what is not masked", kUnmaskedSum},
+    {"without the factor y", kNoFactor},
+    {"with 1 for y", 0, "y=ones"},
+    {"without a part of the sum", kPartOfSum, "", "N"},
+};
+
 }  // namespace
 
 // The mask is not counted: every head but the first finds it in the cache.
@@ -31,12 +60,14 @@ constexpr Trials kForwardTrials = {.sweep = kSweep,
                                    .bench = kBench,
                                    .tiny = kTiny,
                                    .limit = {.reads = "x", .writes = "y", .strip = "size(x)", .flops = "6*size(x)"},
-                                   .targets = kForwardTargets};
+                                   .targets = kForwardTargets,
+                                   .mistakes = kForwardMistakes};
 constexpr Trials kBackwardTrials = {
     .sweep = kSweep,
     .bench = kBench,
     .tiny = kTiny,
     .limit = {.reads = "gradOutput y", .writes = "out", .strip = "size(y)", .flops = "5*size(y)"},
-    .targets = kBackwardTargets};
+    .targets = kBackwardTargets,
+    .mistakes = kBackwardMistakes};
 
 }  // namespace gradus::scaled_masked_softmax

@@ -18,6 +18,7 @@ template <typename T, typename Number>
 void forward(const ForwardRows& a) noexcept {
     const int64_t item = dtype_size(a.result);
     const Number scale = a.scale;
+    const Mistake& wrong = a.mistake;
     for (int64_t r = 0; r < a.rows; ++r) {
         const T* x = at<const T>(a.x, r);
         const uint8_t* mask = at<const uint8_t>(a.mask, r);
@@ -26,7 +27,9 @@ void forward(const ForwardRows& a) noexcept {
         Number top = -HUGE_VAL, sum = 0;
         for (int64_t i = 0; i < a.n; ++i)
             if (value_of(top) < value_of(z(i))) top = z(i);
-        for (int64_t i = 0; i < a.n; ++i) sum += exp(z(i) - top);
+        for (int64_t i = 0; i < a.n; ++i)
+            if (!wrong.drops(kPartOfSum, i)) sum += exp(z(i) - top);
+        if (wrong.is(kNotDivided)) sum = 1;
         for (int64_t i = 0; i < a.n; ++i) store_f64(a.result, y + i * item, result_of(exp(z(i) - top) / sum));
     }
 }
@@ -34,15 +37,21 @@ void forward(const ForwardRows& a) noexcept {
 template <typename T, typename Number>
 void backward(const BackwardRows& a) noexcept {
     const int64_t item = dtype_size(a.result);
-    const Number scale = a.scale;
+    const Mistake& wrong = a.mistake;
+    const Number scale = wrong.is(kNoScale) ? 1 : a.scale;
     for (int64_t r = 0; r < a.rows; ++r) {
         const T *g_row = at<const T>(a.g, r), *y_row = at<const T>(a.y, r);
         const uint8_t* mask = at<const uint8_t>(a.mask, r);
         std::byte* out = at<std::byte>(a.out, r);
         Number sum = 0;
-        for (int64_t i = 0; i < a.n; ++i) sum += Number(to_f64(g_row[i])) * Number(to_f64(y_row[i]));
         for (int64_t i = 0; i < a.n; ++i) {
-            const Number g = to_f64(g_row[i]), y = to_f64(y_row[i]);
+            if (wrong.drops(kPartOfSum, i) || (wrong.is(kUnmaskedSum) && mask[i] != 0)) continue;
+            sum += Number(to_f64(g_row[i])) * Number(to_f64(y_row[i]));
+        }
+        if (wrong.is(kNoSum)) sum = 0;
+        if (wrong.is(kPlusSum)) sum = -sum;
+        for (int64_t i = 0; i < a.n; ++i) {
+            const Number g = to_f64(g_row[i]), y = wrong.is(kNoFactor) ? 1 : to_f64(y_row[i]);
             store_f64(a.result, out + i * item, mask[i] != 0 ? 0.0 : result_of((g * y - sum * y) * scale));
         }
     }

@@ -10,4 +10,7 @@ namespace gradus::scaled_masked_softmax {
 ForwardKernel golden_forward(DType dtype, Precision precision);
 BackwardKernel golden_backward(DType dtype, Precision precision);
 
+// Mistakes that golden makes on purpose; bench.cpp has their names.
+enum { kPartOfSum = 1, kNotDivided, kNoSum, kPlusSum, kUnmaskedSum, kNoFactor, kNoScale };
+
 }  // namespace gradus::scaled_masked_softmax

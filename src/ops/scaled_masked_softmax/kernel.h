@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/config.h"
 #include "base/cpu.h"
 #include "base/dtype.h"
 
@@ -23,8 +24,9 @@ struct ForwardRows {
     Strip x, mask, y;
     int64_t rows, n;
     float scale;
-    bool streaming;  // y goes past the cache
-    DType result;    // of y: golden's may be f64, whatever x is
+    bool streaming;   // y goes past the cache
+    DType result;     // of y: golden's may be f64, whatever x is
+    Mistake mistake;  // golden's
 };
 using ForwardKernel = void (*)(const ForwardRows& rows) noexcept;
 
@@ -35,6 +37,7 @@ struct BackwardRows {
     float scale;
     bool streaming;
     DType result;
+    Mistake mistake;
 };
 using BackwardKernel = void (*)(const BackwardRows& rows) noexcept;
 

@@ -38,6 +38,7 @@ struct Plan : Work {
     float scale = 1;
     bool streaming = false;
     DType result = DType::f32;
+    Mistake mistake;
     Kernel kernel = nullptr;
 };
 struct ForwardPlan final : Plan<ForwardKernel, 3> {
@@ -105,6 +106,7 @@ Planned planned(const Call& call, const std::array<Given, kOperands>& given, siz
     const DType dtype = given[0].view.dtype;
     plan.kernel = is_golden ? golden(dtype, call.config.precision) : fast(dtype, call.config.max_isa);
     plan.result = given.back().view.dtype;
+    plan.mistake = call.config.known_mistake;
     plan.slots = call.config.num_threads;
     plan.scale = std::isnan(scale) ? std::nanf("") : static_cast<float>(scale);  // stores rely on plain NaNs
     const int64_t elements = given[0].view.numel();
@@ -156,7 +158,7 @@ void run_block(const Plan& plan, int64_t block, int slot, std::byte* const* addr
 void ForwardPlan::run(std::byte* const* address, std::byte* workspace) const noexcept {
     parallel_for(blocks, slots, [&](int64_t block, int slot) {
         run_block(*this, block, slot, address, workspace, [this](const auto& s, int64_t count) {
-            kernel({s[0], s[1], s[2], count, n, scale, streaming, result});
+            kernel({s[0], s[1], s[2], count, n, scale, streaming, result, mistake});
         });
     });
 }
@@ -164,7 +166,7 @@ void ForwardPlan::run(std::byte* const* address, std::byte* workspace) const noe
 void BackwardPlan::run(std::byte* const* address, std::byte* workspace) const noexcept {
     parallel_for(blocks, slots, [&](int64_t block, int slot) {
         run_block(*this, block, slot, address, workspace, [this](const auto& s, int64_t count) {
-            kernel({s[0], s[1], s[2], s[3], count, n, scale, streaming, result});
+            kernel({s[0], s[1], s[2], s[3], count, n, scale, streaming, result, mistake});
         });
     });
 }

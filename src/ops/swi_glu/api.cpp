@@ -15,14 +15,14 @@ constexpr Products kProducts = {.a2 = true, .inference = true};
 constexpr Argument kForwardArguments[] = {
     input("x", kFloats, "...,2*N,...", "randn", kLimits),
     attribute("dim", GRADUS_INT, kDims, Value(int64_t{-1})),
-    output("out", kFloats, "...,N,...", Promise::elementwise, kLimits),
+    output("out", kFloats, "...,N,...", Promise::elementwise, "1", kLimits),
 };
 
 constexpr Argument kGradArguments[] = {
     input("yGrad", kFloats, "...,N,...", "randn", kLimits),
     input("x", kFloats, "...,2*N,...", "randn", kLimits),
     attribute("dim", GRADUS_INT, kDims, Value(int64_t{-1})),
-    output("out", kFloats, "...,2*N,...", Promise::elementwise, kLimits, {"x"}),
+    output("out", kFloats, "...,2*N,...", Promise::elementwise, "2", kLimits, {"x"}),
 };
 
 constexpr Operator kOperators[] = {

@@ -1,6 +1,8 @@
 // What tools sweep and measure.
 #include "ops/swi_glu/bench.h"
 
+#include "ops/swi_glu/golden.h"
+
 namespace gradus::swi_glu {
 namespace {
 
@@ -14,6 +16,19 @@ constexpr BenchCase kBench[] = {{"LLaMA-2-7B", "x=[4096,1,22016]"},
 constexpr char kTiny[] = "x=[2,64]";
 constexpr Target kTargets[] = {{"bf16", 0.80}, {"f16", 0.80}, {"f32", 0.90}};
 
+constexpr NamedMistake kForwardMistakes[] = {{"without the sigmoid: A*B", kNoGate},
+                                             {"without the factor A: sigmoid(A)*B", kNoFactor},
+                                             {"with A and B exchanged", 0, "x=halves"}};
+constexpr NamedMistake kGradMistakes[] = {
+    {"without the s*(1 - s)*A term", kNoSlope},
+    {"with the s*(1 - s)*A term alone", kOnlySlope},
+    {"with a wrong parenthesis: s*(1 - s*A)", kParenthesis},
+    {"with s*(1 + s)*A, not s*(1 - s)*A", kPlusSlope},
+    {"without the s of the second half: yGrad*A", kNoGate},
+    {"with A and B exchanged in x", 0, "x=halves"},
+    {"without yGrad", 0, "yGrad=ones"},
+};
+
 }  // namespace
 
 // x, and whatever has its shape, is two strips: the halves of its rows.
@@ -22,12 +37,14 @@ constexpr Trials kForwardTrials = {
     .bench = kBench,
     .tiny = kTiny,
     .limit = {.reads = "x x", .writes = "out", .strip = "size(x)/2", .row = "N", .flops = "5*size(out)"},
-    .targets = kTargets};
+    .targets = kTargets,
+    .mistakes = kForwardMistakes};
 constexpr Trials kGradTrials = {
     .sweep = kSweep,
     .bench = kBench,
     .tiny = kTiny,
     .limit = {.reads = "yGrad x x", .writes = "out out", .strip = "size(x)/2", .row = "N", .flops = "11*size(yGrad)"},
-    .targets = kTargets};
+    .targets = kTargets,
+    .mistakes = kGradMistakes};
 
 }  // namespace gradus::swi_glu

@@ -66,7 +66,7 @@ Planned planned(const Call& call, std::span<const RowOperand> operands, Kernel (
         written += operand.written ? bytes : 0;
     }
     result.path = golden ? call.config.golden_path() : isa_name(std::min(call.config.max_isa, Isa::avx512));
-    const GoldenTypes types = {call.config.precision, half.dtype, operands.back().view.dtype};
+    const GoldenTypes types = {call.config.how(), half.dtype, operands.back().view.dtype};
     result.work = std::make_unique<const Plan>(tiles_of(operands, written > kStreamingBytes), call.config.num_threads,
                                                types, golden ? nullptr : choose(half.dtype, call.config.max_isa));
     return result;

@@ -1,0 +1,137 @@
+#include "cli/diff/question.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "cli/base/failure.h"
+#include "cli/base/text.h"
+#include "cli/call/launch.h"
+
+namespace gradus::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Tensor as_double(const Tensor& tensor) {
+    Tensor wide(ACL_DOUBLE, tensor.shape());
+    Values(tensor).load(0, {reinterpret_cast<double*>(wide.data()), static_cast<size_t>(tensor.count())});
+    return wide;
+}
+
+// Sizes, and numbers among the attributes.
+Sizes sizes_of(const Call& call) {
+    Sizes sizes = call.sizes;
+    for (const auto& [name, value] : call.attributes)
+        if (value.is_number_integer()) sizes[name] = value.get<int64_t>();
+    return sizes;
+}
+
+// The dtype that a kernel for this call computes in.
+aclDataType kernel_of(const Call& call) {
+    for (const Argument& argument : call.op->arguments)
+        if (const auto found = call.tensors.find(argument.name);
+            found != call.tensors.end() && argument.direction == Argument::input &&
+            (found->second.dtype() == ACL_FLOAT16 || found->second.dtype() == ACL_BF16))
+            return found->second.dtype();
+    return ACL_FLOAT;
+}
+
+}  // namespace
+
+Call widened(const Call& call, bool inputs) {
+    Call wide = with_new_outputs(call);
+    for (const Argument& argument : call.op->arguments) {
+        const auto found = wide.tensors.find(argument.name);
+        if (found == wide.tensors.end() || !is_float(found->second.dtype())) continue;
+        if (argument.direction == Argument::output)
+            found->second = Tensor(ACL_DOUBLE, found->second.shape());
+        else if (inputs)
+            found->second = as_double(found->second);
+    }
+    return wide;
+}
+
+Question::Question(Call call, double patience) : call_(std::move(call)), patience_(patience) {
+    const auto start = Clock::now();
+    answer_ = run(widened(call_, false), "golden", "none", "golden");
+    const auto took = Clock::now() - start;
+    magnitude_ = run(widened(call_, false), "magnitude", "none", "magnitude");
+    const std::chrono::duration<double> seconds(std::max(patience_, 4 * std::chrono::duration<double>(took).count()));
+    deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(seconds);
+}
+
+Question::Outputs Question::run(const Call& call, const char* precision, const std::string& mistake,
+                                const std::string& doing) const {
+    const ScopedOption how("precision", precision), wrong("mistake", mistake);
+    run_watched(call, doing);
+    Outputs outputs;
+    for (const Argument& argument : call.op->arguments)
+        if (const auto found = call.tensors.find(argument.name);
+            argument.direction == Argument::output && found != call.tensors.end())
+            outputs.emplace(argument.name, found->second);
+    return outputs;
+}
+
+Subject Question::subject(const std::string& output, const Values& got) const {
+    const Argument& argument = *call_.op->find(output);
+    const Tensor& want = answer_.at(output);
+    Subject subject{want.shape(), got, want, {}, {}, {}};
+    subject.allowance.exact = argument.promise == "exact";
+    if (!subject.allowance.exact) subject.magnitude = magnitude_.at(output);
+    subject.allowance.terms = subject.allowance.exact ? 1 : evaluate(argument.terms, sizes_of(call_));
+    subject.allowance.roundings = argument.roundings;
+    subject.allowance.kernel = kernel_of(call_);
+    const std::vector<std::string> dims = split(argument.shape, ',');
+    if (dims.size() == want.shape().size()) subject.dims = dims;
+    return subject;
+}
+
+Tensor Question::answer_as(const std::string& output, const char* precision) const {
+    return run(with_new_outputs(call_), precision, "none", precision).at(output);
+}
+
+std::optional<Question::Outputs> Question::mistaken(const FormulaMistake& mistake, const std::string& name) {
+    if (Clock::now() > deadline_) return {};
+    const bool part = !mistake.terms.empty();
+    if (const auto known = others_.find(name); known != others_.end()) return known->second;
+    std::optional<Outputs> outputs;
+    try {
+        if (mistake.arguments.empty())
+            outputs = run(widened(call_, false), "golden", name, "golden " + name);
+        else if (const std::optional<Call> other = changed(call_, mistake.arguments))
+            outputs = run(widened(*other, false), "golden", "none", "golden " + name);
+    } catch (const Failure&) {  // the operator does not take such arguments: then it is not this mistake
+    }
+    if (!part) others_.emplace(name, outputs);
+    return outputs;
+}
+
+Answers Question::answers(const std::string& output) {
+    Answers answers;
+    answers.simulated = [this, output](const std::string& precision) -> Values {
+        auto& known = others_[precision];
+        if (!known) known = run(widened(call_, true), precision.c_str(), "none", "golden in " + precision);
+        return known->at(output);
+    };
+    const Sizes sizes = sizes_of(call_);
+    for (const FormulaMistake& mistake : call_.op->mistakes) {
+        const double terms = mistake.terms.empty() ? 0 : evaluate(mistake.terms, sizes);
+        answers.mistakes.push_back({mistake.name, static_cast<int64_t>(terms)});
+    }
+    answers.in_time = [this] { return Clock::now() <= deadline_; };
+    answers.mistaken = [this, output](const Answers::Mistake& wanted, int64_t begin,
+                                      int64_t end) -> std::optional<Values> {
+        for (const FormulaMistake& mistake : call_.op->mistakes) {
+            if (mistake.name != wanted.name) continue;
+            const auto outputs = mistaken(
+                mistake, mistake.terms.empty() ? mistake.name : fmt::format("{} [{},{})", mistake.name, begin, end));
+            if (!outputs) return {};
+            return Values(outputs->at(output));
+        }
+        return {};
+    };
+    return answers;
+}
+
+}  // namespace gradus::cli

@@ -1,0 +1,134 @@
+#include "cli/judge/errors.h"
+
+#include <fmt/format.h>
+
+namespace gradus::cli {
+namespace {
+
+constexpr int64_t kMostKept = 1 << 20;  // of errors; what they have in common shows in fewer
+
+bool misplaced(double g, double w) {
+    return !(std::isfinite(g) && std::isfinite(w)) && g != w && !(std::isnan(g) && std::isnan(w));
+}
+
+// Every error twice: counted, then one of every so many kept.
+Errors collected(const Subject& subject, const std::function<bool(double g, double w, double m)>& is_error) {
+    const Lines lines(subject);
+    std::vector<Indices> parts(static_cast<size_t>(lines.chunks()));
+    lines.each([&](const Line& line, int64_t chunk) {
+        for (size_t k = 0; k < line.got.size(); ++k)
+            if (line.got[k] != line.want[k] && is_error(line.got[k], line.want[k], line.magnitude[k]))
+                parts[static_cast<size_t>(chunk)].push_back(line.first + static_cast<int64_t>(k));
+    });
+    Errors errors;
+    for (const Indices& part : parts) errors.total += static_cast<int64_t>(part.size());
+    errors.step = std::max<int64_t>(1, (errors.total + kMostKept - 1) / kMostKept);
+    int64_t n = 0;
+    for (const Indices& part : parts)
+        for (const int64_t index : part)
+            if (n++ % errors.step == 0) errors.at.push_back(index);
+    return errors;
+}
+
+}  // namespace
+
+Errors errors_beyond(const Subject& subject, const Tolerance& tolerance, double share) {
+    const double top = tolerance.grid.top();
+    return collected(subject, [&](double g, double w, double m) {
+        if (std::isfinite(g) && std::isfinite(w)) return std::abs(g - w) > tolerance.within(share, w, m);
+        return misplaced(g, w) && !(std::isinf(g) && std::abs(w) > top);
+    });
+}
+
+Errors misplaced_errors(const Subject& subject) {
+    const Grid grid = grid_of(subject.got.dtype());
+    const double top = grid.top(), unit = grid.ulp(top);
+    return collected(subject, [&](double g, double w, double) {
+        if (!misplaced(g, w)) return false;
+        if (std::isnan(g) || std::isnan(w)) return true;
+        const double step = std::abs(std::clamp(g, -top, top) - std::clamp(w, -top, top)) / unit;
+        return step > 1 && !(std::isinf(g) && std::abs(w) > top);
+    });
+}
+
+Comparison::Comparison(const Subject& subject, const Tolerance& tolerance, const Values& other, double slack)
+    : s_(subject),
+      tolerance_(tolerance),
+      other_(other),
+      slack_(std::max(slack, tolerance.kept_share)),
+      lines_(subject) {}
+
+bool Comparison::explains(int64_t index) const {
+    const double g = s_.got.at(index), w = s_.want.at(index), a = other_.at(index), off = std::abs(g - a);
+    if (!std::isfinite(g) || !std::isfinite(a)) return g == a || (std::isnan(g) && std::isnan(a));
+    return off <= 2 * tolerance_.within(slack_, a, std::max(lines_.magnitude_at(index), std::abs(a))) &&
+           !(off > 0.25 * std::abs(g - w));
+}
+
+double Comparison::share(const Errors& errors) const {
+    if (errors.at.empty()) {
+        const Sums s = sums();
+        // |got − other|² = |got − want|² − 2·(got − want)(other − want) + |other − want|²
+        return s.got_got > 0 ? std::max(0.0, (2 * s.got_other - s.other_other) / s.got_got) : 0;
+    }
+    const size_t step = std::max<size_t>(1, errors.at.size() / 65536);
+    int64_t alike = 0, compared = 0;
+    for (size_t n = 0; n < errors.at.size(); n += step) alike += explains(errors.at[n]), ++compared;
+    return static_cast<double>(alike) / static_cast<double>(compared);
+}
+
+Indices Comparison::rest(const Indices& errors) const {
+    Indices rest;
+    for (const int64_t index : errors)
+        if (!explains(index)) rest.push_back(index);
+    return rest;
+}
+
+double Comparison::likeness() const {
+    const Sums s = sums();
+    return s.got_other > 0 ? s.got_other / std::sqrt(s.got_got * s.other_other) : 0;
+}
+
+Comparison::Sums Comparison::sums() const {
+    std::vector<Sums> parts(static_cast<size_t>(lines_.chunks()));
+    lines_.each([&](const Line& line, int64_t chunk) {
+        Sums& part = parts[static_cast<size_t>(chunk)];
+        std::vector<double> values(line.want.size());
+        other_.load(line.first, values);
+        for (size_t k = 0; k < values.size(); ++k) {
+            const double m = line.magnitude[k], w = line.want[k];
+            if (!(m > 0) || !std::isfinite(m + w + line.got[k] + values[k])) continue;
+            const double got = (line.got[k] - w) / m, other = (values[k] - w) / m;
+            part.got_got += got * got, part.other_other += other * other, part.got_other += got * other;
+        }
+    });
+    Sums all;
+    for (const Sums& part : parts)
+        all.got_got += part.got_got, all.other_other += part.other_other, all.got_other += part.got_other;
+    return all;
+}
+
+std::string plain_sentence(const Subject& subject, const Surface& surface, const Indices& indices, int64_t step) {
+    const Lines lines(subject);
+    double worst = 0, mean = 0, largest = 0;
+    int64_t at = -1, n = 0;
+    const size_t stride = std::max<size_t>(1, indices.size() / 65536);
+    for (size_t k = 0; k < indices.size(); k += stride) {
+        const int64_t i = indices[k];
+        const double w = subject.want.at(i), error = std::abs(subject.got.at(i) - w), m = lines.magnitude_at(i);
+        if (!std::isfinite(error)) continue;
+        mean += error, ++n, largest = std::max(largest, std::abs(w));
+        const double share = m > 0 ? error / m : HUGE_VAL;
+        if (at < 0 || share > worst) worst = share, at = i;
+    }
+    const Place where = place(surface, indices, step);
+    const char* verb = where.singular ? "is" : "are";
+    if (n == 0) return fmt::format("{} {} wrong", where.words, verb);
+    const std::string size =
+        std::isinf(worst) ? "where nothing is added up" : fmt::format("{:.2g} of the magnitude", worst);
+    return fmt::format("{} {} wrong, by {:.2g}{} where up to {:.2g} is expected (worst at {}: {})", where.words, verb,
+                       mean / static_cast<double>(n), n > 1 ? " on average" : "", largest,
+                       index_text(subject.shape, at), size);
+}
+
+}  // namespace gradus::cli

@@ -1,0 +1,407 @@
+#include "cli/judge/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cli/judge/errors.h"
+
+namespace gradus::cli {
+namespace {
+
+constexpr double kNear = 3;  // an arithmetic explains errors of up to so many times its own noise
+
+std::string misplaced_words(const Judgement& j, const Place& where, int64_t count, double largest) {
+    const char* verb = where.singular ? "is" : "are";
+    if (j.nan_extra == count) return fmt::format("{} {} NaN where a number is expected", where.words, verb);
+    if (j.nan_missing == count)
+        return fmt::format("{} {} not NaN where NaN is expected: it must spread", where.words, verb);
+    if (j.inf_extra == count && j.inf_missing == 0)
+        return fmt::format("{} {} Inf where at most {:.4g} is expected: an intermediate overflows{}", where.words, verb,
+                           largest, j.dtype == ACL_FLOAT16 ? ", as f16 does beyond 65504" : "");
+    if (j.inf_missing == count) return fmt::format("{} {} not Inf where Inf is expected", where.words, verb);
+    return fmt::format("{}: NaN or Inf is not where it is expected ({} NaN and {} Inf too many, {} and {} missing)",
+                       where.words, j.nan_extra, j.inf_extra, j.nan_missing, j.inf_missing);
+}
+
+// All differences at most one ulp and towards zero; rounded to nearest, one in two would go the other way.
+bool truncated(const Measured& m) {
+    const auto differing = static_cast<double>(m.towards_zero + m.away);
+    return differing >= 32 && differing >= 0.2 * static_cast<double>(m.want_nonzero) && m.judgement.worst_ulps <= 1 &&
+           static_cast<double>(m.towards_zero) >= 0.98 * differing;
+}
+
+double share(int64_t part, int64_t whole) {
+    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+// What arithmetic of less precision would leave errors like these, by the numbers alone.
+std::string imprecision(const Measured& m) {
+    const Judgement& j = m.judgement;
+    const double one_way = share(m.towards_zero, m.towards_zero + m.away);
+    const double size = std::log2(std::max(j.relative_l2, 0x1p-60));
+    // one rounding to n bits leaves 2^-(n + 1.2) of the values, truncation twice that; more is more than one of them
+    const auto narrow = [&](const char* name, int digits, int64_t got, int64_t want) -> std::string {
+        if (share(got, m.got_nonzero) < 0.999 || share(want, m.want_nonzero) > 0.5) return "";
+        if (size > -digits + 0.2)
+            return fmt::format(
+                "every value is a number of {0}, and about 2^{1:.1f} of the values off: looks like sums "
+                "carried in {0}",
+                name, size);
+        return fmt::format("every value is a number of {}: the result was {} to {} on its way", name,
+                           one_way > 0.98 ? "truncated" : "rounded", name);
+    };
+    if (std::string words = narrow("bf16", 8, m.got_bf16, m.want_bf16); !words.empty()) return words;
+    if (std::string words = narrow("f16", 11, m.got_f16, m.want_f16); !words.empty()) return words;
+    const char* direction = one_way > 0.7   ? "mostly towards zero"
+                            : one_way < 0.3 ? "mostly away from zero"
+                                            : "to both sides";
+    return fmt::format("errors in {:.0f} % of the elements, {}, about 2^{:.1f} of the values",
+                       100 * share(j.beyond_kept, j.count), direction, size);
+}
+
+class Judge {
+  public:
+    Judge(const Subject& subject, const JudgeOptions& options, const Answers* answers)
+        : s_(subject), answers_(answers), m_(measure(subject, options)), j_(m_.judgement) {}
+
+    Judgement run() {
+        assume();
+        decide();
+        decide_by_own();
+        return j_;
+    }
+
+  private:
+    bool exact() const { return s_.allowance.exact || m_.tolerance.grid.integer; }
+    bool simulates() const { return answers_ != nullptr && answers_->simulated && s_.magnitude.given(); }
+
+    void decide(Verdict verdict, std::string reason) { j_.verdict = verdict, j_.reason = std::move(reason); }
+
+    void assume() {
+        if (exact() || s_.magnitude.given()) return;
+        j_.assumed = fmt::format(
+            "no magnitude is known: that of an element was taken to be the largest of its row, its "
+            "sums to have {:g} terms, and its kernel to compute in {}",
+            s_.allowance.terms, dtype_name(s_.allowance.kernel));
+    }
+
+    void decide() {
+        if (j_.differing == 0) return decide(Verdict::equal, "equal bit by bit");
+        if (j_.misplaced()) return decide_misplaced();
+        if (exact()) return accuse(errors_beyond(s_, m_.tolerance, 0), 0, "");
+        // truncation stays within what is promised of f32; it is a choice all the same, and its name helps
+        if (truncated(m_) && j_.beyond_rounded == 0) return decide(Verdict::rounded, truncation_sentence());
+        if (j_.beyond_kept == 0 && keeps()) return decide(Verdict::kept, kept_sentence());
+        if (!simulates()) return decide_alone();
+        decide_by_simulation();
+    }
+
+    // Where 16-bit roundings are stated, the promise has room for small mistakes; what those roundings leave has not.
+    bool keeps() {
+        if (s_.allowance.roundings == 0 || s_.allowance.kernel == ACL_FLOAT || !simulates()) return true;
+        simulate();
+        return near(noise_, 1);
+    }
+
+    std::string kept_sentence() const {
+        const std::string few = fmt::format("{} of {} elements differ, ", j_.differing, j_.count);
+        if (!s_.magnitude.given())
+            return few + (j_.worst_ulps <= 1 ? "by one ulp at most: rounding explains it"
+                                             : fmt::format("by no more than f32 rounding leaves beside the largest of "
+                                                           "the row (up to {:.3g} ulps of small values)",
+                                                           j_.worst_ulps));
+        return few + fmt::format("none by more than one rounding and {:.2g} of its magnitude{}", j_.kept_share,
+                                 s_.allowance.roundings > 0 ? ", which the stated roundings leave" : "");
+    }
+
+    // --- NaN and Inf
+
+    void decide_misplaced() {
+        const Errors errors = misplaced_errors(s_);
+        const Surface surface(s_);
+        double largest = 0;
+        for (const int64_t i : errors.at)
+            if (const double w = std::abs(s_.want.at(i)); std::isfinite(w)) largest = std::max(largest, w);
+        std::string reason = misplaced_words(j_, place(surface, errors.at, errors.step), errors.total, largest);
+        if (const FoundMistake found = mistake(errors, j_.rounded_share); found.share > 0.8)
+            reason = "it " + found.sentence + " (" + reason + ")";
+        Errors others = errors_beyond(s_, m_.tolerance, j_.rounded_share);
+        std::erase_if(others.at, [this](int64_t i) { return !std::isfinite(s_.got.at(i) + s_.want.at(i)); });
+        if (!others.at.empty()) reason += "; besides, " + words_for(surface, others, j_.rounded_share);
+        decide(Verdict::wrong, reason);
+    }
+
+    // --- with nothing but the two tensors
+
+    void decide_alone() {
+        const Surface surface(s_);
+        const Errors errors = errors_beyond(s_, m_.tolerance, j_.kept_share);
+        const Explained explained = recognise(s_, m_.tolerance, surface, errors, 0);
+        if (explained.accuses()) return accuse(errors, 0, "");
+        if (share(j_.beyond_any, j_.count) > 0.1 && j_.relative_l2 > 0.7 && j_.correlation < 0.5)
+            return decide(Verdict::wrong,
+                          fmt::format("unlike what is expected: {:.0f} % of the elements are wrong, correlation {:.2f}",
+                                      100 * share(j_.beyond_any, j_.count), j_.correlation));
+        if (const Errors outliers = errors_beyond(s_, m_.tolerance, outlier_share(0)); !outliers.at.empty())
+            return accuse(outliers, 0, "");
+        if (j_.beyond_rounded == 0)
+            return decide(
+                Verdict::rounded,
+                fmt::format("{} of {} elements are farther off than one rounding, none by more than {:.2g} of "
+                            "the largest of its row",
+                            j_.beyond_kept, j_.count, j_.rounded_share));
+        if (j_.beyond_any > 0) return accuse(errors_beyond(s_, m_.tolerance, j_.any_share), 0, "");
+        decide(Verdict::imprecise, imprecision(m_) + guess());
+    }
+
+    std::string guess() const {
+        const double size = std::log2(std::max(j_.relative_l2, 0x1p-60));
+        if (imprecision(m_).rfind("every", 0) == 0) return "";
+        if (j_.dtype == ACL_BF16 || size > -8) return ": looks like sums carried in bf16 (or f16), not in f32";
+        if (j_.dtype == ACL_FLOAT16 || size > -14) return ": looks like sums or factors carried in f16, not in f32";
+        return ": looks like a chain of f32 additions that is too long, or an f32 function of few digits";
+    }
+
+    // Sixteen times what nine in ten stay below: of 1e8 normally distributed errors the largest would be at 3.5 times.
+    double outlier_share(double at_least) const {
+        return std::max({16 * m_.shares.quantile(0.9), 4 * j_.kept_share, at_least,
+                         s_.magnitude.given() ? 0 : 10 * j_.rules.relative * 0x1p-5});
+    }
+
+    // --- with other answers
+
+    void simulate() {
+        if (!noise_name_.empty()) return;
+        noise_name_ = s_.allowance.kernel == ACL_BF16 ? "bf16" : s_.allowance.kernel == ACL_FLOAT16 ? "f16" : "f32";
+        simulation_ = answers_->simulated(noise_name_);
+        noise_ = noise_of(s_, m_.tolerance, simulation_);
+        truncation_ = noise_of_truncation(s_, m_.tolerance);
+        j_.rounding_noise = noise_.peak(), j_.noise_of = noise_name_;
+    }
+
+    // Whether got's errors are no larger than so many times another arithmetic's, both the many and the large ones.
+    bool near(const Noise& noise, double times) const {
+        const double least = (8 + std::log2(std::max(1.0, s_.allowance.terms))) * 0x1p-26;
+        return m_.noise.peak() <= times * std::max({noise.peak(), truncation_.peak(), least}) &&
+               m_.noise.bulk() <= 2 * times * std::max({noise.bulk(), truncation_.bulk(), least});
+    }
+
+    void decide_by_simulation() {
+        simulate();
+        const double slack = std::min(j_.rounded_share, std::max(j_.kept_share, 4 * noise_.peak()));
+        const double most = std::clamp(2 * noise_.worst, j_.rounded_share, 0.25);
+        const Errors errors = errors_beyond(s_, m_.tolerance, slack);
+        if (near(noise_, kNear) && errors_beyond(s_, m_.tolerance, most).at.empty()) {
+            const FoundMistake found = mistake(errors, slack);
+            if (found.share > 0.9 && (errors.total >= 16 || errors.total == 0)) return accuse(errors, slack, "");
+            if (const Indices rows = noisy_rows(simulation_); !rows.empty()) return accuse({rows, 1, 0}, slack, "");
+            return decide(Verdict::rounded, rounded_sentence());
+        }
+        const Surface surface(s_);
+        const Explained explained = recognise(s_, m_.tolerance, surface, errors, slack);
+        if (explained.accuses() || mistake(errors, slack).share > 0.8) return accuse(errors, slack, "");
+        decide_imprecise(errors, slack);
+    }
+
+    void decide_imprecise(const Errors& errors, double slack) {
+        // to nearest, errors go both ways; truncated or lost below the last place, towards zero
+        if (m_.away >= 16 && share(m_.away, m_.away + m_.towards_zero) > 0.97)
+            return accuse(errors, slack, "no rounding does that: every result is too large in size");
+        for (const char* name : candidates()) {
+            const Values other = answers_->simulated(name);
+            const Noise noise = noise_of(s_, m_.tolerance, other);
+            if (!near(noise, kNear)) continue;
+            const double most = std::max({outlier_share(2 * noise.worst), slack});
+            if (const Errors outliers = errors_beyond(s_, m_.tolerance, std::min(most, j_.any_share));
+                !outliers.at.empty())
+                return accuse(outliers, slack, "");
+            if (const Indices rows = noisy_rows(other); !rows.empty()) return accuse({rows, 1, 0}, slack, "");
+            const std::string what =
+                std::string(name).ends_with("_sums")
+                    ? fmt::format("sums carried in {}", std::string(name, name + std::strlen(name) - 5))
+                    : fmt::format("factors rounded to {}", name);
+            return decide(
+                Verdict::imprecise,
+                fmt::format("{}: as much as {} leave on these inputs (2^{:.1f} of the magnitude, here 2^{:.1f})",
+                            imprecision(m_), what, std::log2(noise.peak()), std::log2(m_.noise.peak())));
+        }
+        accuse(errors, slack,
+               fmt::format("no rounding does that: errors of {:.2g} of the magnitude, where {} leaves {:.2g}",
+                           m_.noise.peak(), noise_name_, std::max(noise_.peak(), truncation_.peak())));
+    }
+
+    std::vector<const char*> candidates() const {
+        if (s_.allowance.kernel == ACL_BF16) return {"bf16_sums"};
+        if (s_.allowance.kernel == ACL_FLOAT16) return {"f16_sums", "bf16"};
+        return {"f16", "bf16", "f16_sums", "bf16_sums"};
+    }
+
+    // Rows whose errors are far larger than the arithmetic leaves in them or elsewhere, while other rows are right.
+    Indices noisy_rows(const Values& arithmetic) const {
+        const std::vector<Noise> got = noise_of_rows(s_, m_.tolerance, s_.got),
+                                 other = noise_of_rows(s_, m_.tolerance, arithmetic);
+        const double usual =
+            std::max({noise_of(s_, m_.tolerance, arithmetic).peak(), truncation_.peak(), m_.noise.peak() / 8});
+        std::vector<bool> noisy(got.size());
+        for (size_t row = 0; row < got.size(); ++row)
+            noisy[row] = got[row].count >= 8 && got[row].peak() > 8 * std::max(other[row].peak(), usual);
+        const auto rows = std::count(noisy.begin(), noisy.end(), true);
+        if (rows == 0 || 2 * rows > static_cast<int64_t>(got.size())) return {};
+        const int64_t columns = s_.shape.empty() ? 1 : s_.shape.back();
+        Indices found = errors_beyond(s_, m_.tolerance, j_.kept_share).at;
+        std::erase_if(found, [&](int64_t i) { return !noisy[static_cast<size_t>(i / columns)]; });
+        return found;
+    }
+
+    std::string truncation_sentence() const {
+        return fmt::format(
+            "all differences are towards zero and {} one ulp ({:.0f} % of the elements): truncated, not "
+            "rounded to nearest",
+            j_.worst_ulps < 1 ? "below" : "of", 100 * share(m_.towards_zero + m_.away, m_.want_nonzero));
+    }
+
+    std::string rounded_sentence() const {
+        const std::string what = noise_name_ == "f32" ? "f32 sums in another order"
+                                                      : fmt::format("factors rounded to {} on the way", noise_name_);
+        return fmt::format(
+            "{} of {} elements are farther off than this library promises, as much as {} leave (2^{:.1f} "
+            "of the magnitude, here 2^{:.1f})",
+            j_.beyond_kept, j_.count, what, std::log2(std::max(noise_.peak(), 0x1p-60)),
+            std::log2(std::max(m_.noise.peak(), 0x1p-60)));
+    }
+
+    // --- wrong
+
+    const FoundMistake& mistake(const Errors& errors, double slack) {
+        if (!mistake_ && answers_ != nullptr && answers_->mistaken)
+            mistake_ = find_mistake(s_, m_.tolerance, errors, *answers_, slack);
+        if (!mistake_) mistake_.emplace();
+        return *mistake_;
+    }
+
+    // The causes of these errors, in one sentence.
+    std::string words_for(const Surface& surface, const Errors& errors, double slack) {
+        const Explained explained = recognise(s_, m_.tolerance, surface, errors, slack);
+        std::string words;
+        for (const Cause& cause : explained.causes) {
+            words += (words.empty() ? "" : "; besides, ") + cause.sentence;
+            j_.causes.push_back(cause);
+        }
+        const double left = share(static_cast<int64_t>(explained.rest.size()), static_cast<int64_t>(errors.at.size()));
+        if (explained.causes.empty()) return plain_sentence(s_, surface, errors.at, errors.step);
+        if (left > 0.01) words += "; besides, " + plain_sentence(s_, surface, explained.rest, errors.step);
+        return words;
+    }
+
+    void accuse(const Errors& errors, double slack, const std::string& instead) {
+        const Surface surface(s_);
+        const FoundMistake found = mistake(errors, slack);
+        std::string reason;
+        if (found.share > 0.5) {
+            j_.causes.push_back({found.share, "it " + found.sentence});
+            const Errors rest = {Comparison(s_, m_.tolerance, found.answer, slack).rest(errors.at), errors.step, 0};
+            const Explained pattern = recognise(s_, m_.tolerance, surface, errors, slack);
+            reason = "it " + found.sentence;
+            if (pattern.share() > 0.8)
+                reason += " (" + pattern.causes.front().sentence + ")";
+            else if (!errors.at.empty())
+                reason += " (" + place(surface, errors.at, errors.step).words + ")";
+            if (static_cast<double>(rest.at.size()) > 0.01 * static_cast<double>(errors.at.size()))
+                reason += "; besides, " + words_for(surface, rest, slack);
+        } else {
+            reason = words_for(surface, errors, slack);
+            if (j_.causes.empty() && !instead.empty()) reason += "; " + instead;
+            reason += about_the_rest(errors);
+        }
+        if (found.left_out > 0)
+            reason += fmt::format(" ({} mistakes of the formula were not tried for lack of time)", found.left_out);
+        decide(Verdict::wrong, reason);
+    }
+
+    std::string about_the_rest(const Errors& errors) const {
+        if (exact() || 2 * errors.total > j_.count || errors.total == 0) return "";
+        return errors.total >= j_.beyond_kept ? "; all its errors are there, the rest differs by rounding at most" : "";
+    }
+
+    // A tolerance of the caller's own decides between pass and fail; the sentence stays, it says what the difference
+    // is.
+    void decide_by_own() {
+        if (!j_.outside_own || j_.misplaced()) return;
+        const bool within = *j_.outside_own == 0;
+        if (within == passes(j_.verdict)) return;
+        j_.verdict = within ? Verdict::rounded : Verdict::imprecise;
+        j_.reason = within ? "within the tolerance given; " + j_.reason
+                           : fmt::format("{} elements outside the tolerance given; {}", *j_.outside_own, j_.reason);
+    }
+
+    const Subject& s_;
+    const Answers* answers_;
+    Measured m_;
+    Judgement j_;
+    std::string noise_name_;  // of the arithmetic that got is expected to have
+    Values simulation_;
+    Noise noise_, truncation_;
+    std::optional<FoundMistake> mistake_;
+};
+
+nlohmann::json number(double x) {
+    if (std::isfinite(x)) return x;
+    return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";  // JSON has no word for them
+}
+
+}  // namespace
+
+const char* verdict_name(Verdict verdict) {
+    static const char* const names[] = {"equal", "kept", "rounded", "imprecise", "wrong"};
+    return names[static_cast<int>(verdict)];
+}
+
+Rules rules_of(aclDataType dtype) {
+    if (dtype == ACL_FLOAT16) return {0x1p-9, 0x1p-9, 0x1p-10};
+    if (dtype == ACL_BF16) return {0x1p-6, 0x1p-6, 0x1p-7};
+    if (grid_of(dtype).integer) return {0, 0, 1};
+    return {0x1p-10, 0x1p-16, 0x1p-13};
+}
+
+Judgement judge(const Subject& subject, const JudgeOptions& options, const Answers* answers) {
+    return Judge(subject, options, answers).run();
+}
+
+nlohmann::json Judgement::json(const Shape& shape) const {
+    nlohmann::json bins = histogram, elements = nlohmann::json::array(), found = nlohmann::json::array();
+    for (const Element& e : worst)
+        elements.push_back({{"index", index_text(shape, e.index)},
+                            {"flat_index", e.index},
+                            {"got", number(e.got)},
+                            {"want", number(e.want)},
+                            {"ulps", number(e.ulps)}});
+    for (const Cause& cause : causes) found.push_back({{"share", cause.share}, {"sentence", cause.sentence}});
+    nlohmann::json json = {
+        {"verdict", verdict_name(verdict)},
+        {"pass", passes(verdict)},
+        {"reason", reason},
+        {"causes", found},
+        {"assumed", assumed},
+        {"dtype", dtype_name(dtype)},
+        {"shape", shape},
+        {"count", count},
+        {"differing", differing},
+        {"beyond", {{"kept", beyond_kept}, {"rounded", beyond_rounded}, {"any", beyond_any}}},
+        {"allowed", {{"kept", kept_share}, {"rounded", rounded_share}, {"any", any_share}}},
+        {"of_magnitude",
+         {{"worst", number(worst_share)}, {"typical", noise}, {"rounding", rounding_noise}, {"in", noise_of}}},
+        {"ulps", {{"worst", number(worst_ulps)}, {"mean", mean_ulps}, {"bias", bias_ulps}, {"histogram", bins}}},
+        {"relative_l2", number(relative_l2)},
+        {"correlation", number(correlation)},
+        {"rule_a", {{"pass", rule_a}, {"within", within_cann}, {"rtol", rules.rtol}, {"atol", rules.atol}}},
+        {"rule_b", {{"pass", rule_b}, {"mean", mean_relative}, {"worst", worst_relative}, {"limit", rules.relative}}},
+        {"nan", {{"got", nan_got}, {"want", nan_want}, {"extra", nan_extra}, {"missing", nan_missing}}},
+        {"inf", {{"extra", inf_extra}, {"missing", inf_missing}}},
+        {"worst", elements}};
+    if (outside_own) json["own"] = {{"outside", *outside_own}, {"rtol", own_rtol}, {"atol", own_atol}};
+    return json;
+}
+
+}  // namespace gradus::cli

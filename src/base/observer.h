@@ -1,0 +1,178 @@
+// Who watches: the sanitizer and the timeline. Whatever happens to streams, events, memory and handles is told to every
+// observer, with the process lock that is held for it anyway; asked for and ran are two events. Observers come at load,
+// from the environment, and stay: a process without one pays a test of a pointer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/tensor_view.h"
+
+namespace gradus {
+
+enum class HandleKind : uint64_t;
+enum class MemoryKind;
+
+enum class TaskKind { launch, copy, fill, record, reset, wait, host_function, post, callback_wait, collective };
+
+// Bytes that a task reads or writes: a view at an address of the program's.
+struct Access {
+    const char* argument;
+    const std::byte* address;
+    TensorView view;
+    bool reads, writes;
+};
+
+// A piece of work, on a stream or of the host itself.
+struct TaskInfo {
+    TaskKind kind;
+    const char* function;          // of the interface, that asked for it
+    std::vector<Access> accesses;  // the workspace, as far as it is needed, is the last
+
+    // of an operator; of a copy, path is its direction
+    const char* op = "";
+    const void* executor = nullptr;
+    const char *path = "", *why = "";
+    int64_t workspace = 0, bytes = 0;
+
+    // Which record (record, wait) or which callback (post, callback_wait); 0: a wait that waits for nothing.
+    uint64_t subject = 0;
+
+    // Filled in when a stream takes it. Tickets ascend over the process.
+    uint64_t ticket = 0, stream = 0;
+    int device = -1;
+};
+
+struct StreamInfo {
+    uint64_t id;  // from 1, never used twice
+    int device;
+    const void* context;
+};
+
+struct AllocationInfo {
+    uint64_t id;  // from 1, never used twice
+    MemoryKind kind;
+    const std::byte* address;
+    size_t size, footprint;  // asked for, and there
+    int device;
+};
+
+// What one observer tells the others: a mistake of the program's.
+struct Finding {
+    const char* id;
+    bool error;         // or a warning
+    uint64_t tasks[2];  // tickets; 0: none, or the host itself
+    std::string_view text;
+};
+
+class Observer {
+  public:
+    virtual ~Observer() = default;
+
+    // Calls of the C interface, without the lock, on the calling thread; they nest where a callback calls.
+    virtual void on_call(const char* /*function*/) {}
+    virtual void on_return(const char* /*function*/, const Status& /*status*/) {}
+    // The call is phase one of an operator, which has the name of phase two here.
+    virtual void on_phase_one() {}
+
+    // The rest with the lock.
+    virtual void on_create(HandleKind /*kind*/, const void* /*handle*/) {}
+    virtual void on_destroy(HandleKind /*kind*/, const void* /*handle*/) {}
+    virtual void on_stream(const StreamInfo& /*stream*/) {}
+    virtual void on_stream_end(uint64_t /*stream*/) {}
+
+    virtual void on_allocate(const AllocationInfo& /*allocation*/) {}
+    // Allocation 0: refused, there is none of that kind at the address.
+    virtual void on_free(const void* /*address*/, MemoryKind /*kind*/, uint64_t /*allocation*/) {}
+
+    // The program holds so many bytes of a device more, or less.
+    virtual void on_memory(int /*device*/, int64_t /*change*/) {}
+
+    // Phase one: the tensors in the order of the arguments.
+    virtual void on_prepare(const void* /*executor*/, std::span<const void* const> /*tensors*/) {}
+
+    // What the program wants, before anything is checked; then it is refused, or one of the two below follows.
+    virtual void on_attempt(const TaskInfo& /*task*/) {}
+    // The calling thread does it itself: before it waits for anything, and after.
+    virtual void on_host_access(const TaskInfo& /*task*/) {}
+    virtual void on_host_access_end(const TaskInfo& /*task*/) {}
+    // A stream has it, runs it, has run it, or has dropped it.
+    virtual void on_task(const TaskInfo& /*task*/) {}
+    virtual void on_task_begin(const TaskInfo& /*task*/) {}
+    virtual void on_task_end(const TaskInfo& /*task*/, int /*code*/) {}
+    virtual void on_task_dropped(const TaskInfo& /*task*/) {}
+
+    // The program has been told that all of a stream up to a ticket has ended, or that a record was reached.
+    virtual void on_stream_done(uint64_t /*stream*/, uint64_t /*ticket*/) {}
+    virtual void on_record_done(uint64_t /*record*/) {}
+    // The calling thread is about to wait for a stream, for ever.
+    virtual void on_wait(uint64_t /*stream*/) {}
+
+    // A callback of a PostTask, on a thread of the program's.
+    virtual void on_callback_begin(uint64_t /*callback*/) {}
+    virtual void on_callback_end(uint64_t /*callback*/) {}
+
+    virtual void on_finding(const Finding& /*finding*/) {}
+
+    // aclFinalize has succeeded; the process goes, and queued work is about to be dropped.
+    virtual void on_finalize() {}
+    virtual void on_exit() {}
+
+  private:
+    friend void install(Observer& observer) noexcept;
+    template <typename F>
+    friend void observe(const F& f);
+    Observer* next_ = nullptr;
+};
+
+extern Observer* first_observer;
+
+void install(Observer& observer) noexcept;  // at load; it lives as long as the process
+inline bool observed() noexcept { return __builtin_expect(first_observer != nullptr, 0) != 0; }
+
+template <typename F>
+void observe(const F& f) {
+    for (Observer* observer = first_observer; observer != nullptr; observer = observer->next_) f(*observer);
+}
+
+// While it is observed: the function of the interface that the calling thread is in, where it returns to, and numbers
+// for subjects.
+const char* current_function() noexcept;
+const void* current_site() noexcept;
+uint64_t fresh_subject() noexcept;
+
+inline std::unique_ptr<TaskInfo> describe(TaskKind kind, uint64_t subject = 0) {
+    if (!observed()) return nullptr;
+    auto info = std::make_unique<TaskInfo>(TaskInfo{kind, current_function(), {}});
+    info->subject = subject;
+    return info;
+}
+
+// Takes the lock and tells all of them; nothing where `task` is nullptr.
+void tell(const TaskInfo* task, void (Observer::*event)(const TaskInfo&));
+
+// For the boundary: a call from its begin to its end. Allocates nothing by itself.
+class ObservedCall {
+  public:
+    ObservedCall(const char* function, const void* site) noexcept : function_(function) {
+        if (observed()) begin(site);
+    }
+    void end(const Status& status) const noexcept {
+        if (observed()) finish(status);
+    }
+
+  private:
+    void begin(const void* site) noexcept;
+    void finish(const Status& status) const noexcept;
+
+    const char* function_;
+    const char* outer_ = nullptr;
+    const void* outer_site_ = nullptr;
+};
+
+}  // namespace gradus
