@@ -4,6 +4,7 @@
 #   ./build.sh test [--python]              build and run the tests; --python: all of the Python package, with PyTorch
 #   ./build.sh wheel                        the Python package into build/wheels
 #   ./build.sh bench [--peer] [operator…]   gradus bench: speed beside this machine's limit; --peer: beside PyTorch
+#   ./build.sh bench --ranks                all-reduce of two processes beside a copy, and beside Open MPI where it is installed
 #   ./build.sh bench --torch [case…]        gradus.torch, forward and backward, beside PyTorch's own ways
 #   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
 #   ./build.sh check [part…]                everything long: format tidy sweeps asan tsan pages valgrind mutants
@@ -13,7 +14,7 @@ cd "$(dirname "$0")"
 jobs=$(nproc)
 
 say() { printf '== %s\n' "$*" >&2; }
-usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2; }
 
 # Packages listed in a file that are not installed yet.
 missing() { sed 's/#.*//' "$1" | while read -r package; do
@@ -114,6 +115,17 @@ bench() {
         install_prefix build/prefix
         python_environment
         build/python/bin/python bench/peers.py build/prefix "$@"
+    elif [ "${1:-}" = --ranks ]; then
+        install_prefix build/prefix
+        local flags=(-O2 -std=c++17 bench/all_reduce.cpp -Ibuild/prefix/include -Lbuild/prefix/lib64 -lhccl
+                     "-Wl,-rpath,$PWD/build/prefix/lib64" -o build/all_reduce)
+        if command -v mpicxx >/dev/null; then
+            mpicxx -DWITH_MPI "${flags[@]}"
+            mpirun --allow-run-as-root --oversubscribe -n 2 build/all_reduce
+        else
+            g++ "${flags[@]}"
+            build/all_reduce
+        fi
     elif [ "${1:-}" = --torch ]; then
         shift
         install_wheel
@@ -131,7 +143,7 @@ check_tidy() {
 }
 check_sweeps() {
     build release
-    GRADUS_TEST_ROUNDS=20 GRADUS_TEST_SEED=$RANDOM GRADUS_TEST_LONG=1 run_tests release
+    GRADUS_TEST_ROUNDS=20 GRADUS_TEST_SEED=$RANDOM GRADUS_TEST_LONG=1 GRADUS_TEST_MPI=1 run_tests release
 }
 check_asan() {
     build asan

@@ -1,9 +1,12 @@
 # A prefix that stands in for ASCEND_HOME_PATH: one real library in lib64, CANN's names beside it, everything again in lib.
 include(CMakePackageConfigHelpers)
 
-set(cann_libraries ascendcl acl_rt nnopbase opapi opapi_math opapi_nn opapi_transformer cust_opapi)
+set(cann_libraries ascendcl acl_rt nnopbase opapi opapi_math opapi_nn opapi_transformer cust_opapi hccl hcomm)
 
 install(TARGETS gradus LIBRARY DESTINATION lib64)
+if(TARGET gradus_gloo)
+  install(TARGETS gradus_gloo LIBRARY DESTINATION lib64)
+endif()
 install(DIRECTORY include/ DESTINATION include)
 foreach(header ${operator_headers})
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/installed/level2/${header} CONTENT "#include \"../${header}\"\n")

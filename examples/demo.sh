@@ -54,7 +54,11 @@ show gradus diff --case "$programs/case" inputGradOut="$programs/wrong.npy" --ht
 heading "6. How fast: LLaMA-70B, one of eight parts, beside a stream of the same bytes"
 show gradus bench --quick --shape 2 --dtype bf16,f32 SwiGlu SwiGluGrad --html "$pages/bench.html"
 
-heading "7. Everything: fast against golden on this machine"
+heading "7. The LM head with its vocabulary over three processes, and three all-reduces"
+show g++ -std=c++11 "$here/vocab_parallel.cpp" "${cann[@]}" -lhccl -pthread -o "$programs/vocab_parallel"
+show "$programs/vocab_parallel" processes 3
+
+heading "8. Everything: fast against golden on this machine"
 show gradus check
 
 heading "Report pages"

@@ -39,6 +39,7 @@ class Tensor {
     Tensor& operator=(const Tensor&) = delete;
 
     aclTensor* get() const { return tensor_; }
+    void* data() const { return data_; }
     void write(const T* host) { CHECK(aclrtMemcpy(data_, bytes(), host, bytes(), ACL_MEMCPY_HOST_TO_DEVICE)); }
     void write(const std::vector<T>& host) { write(host.data()); }
     std::vector<T> read() const {

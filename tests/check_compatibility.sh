@@ -30,6 +30,15 @@ functions_of() {
                 rest = substr(text, start + 2)
                 text = substr(text, 1, start - 1) " " substr(rest, index(rest, "*/") + 2)
             }
+            while (match(text, /static inline [^{;]*[{]/)) {  # of a function in the header itself, its head
+                head = substr(text, RSTART + 14, RLENGTH - 15)
+                depth = 1
+                for (j = RSTART + RLENGTH; depth > 0 && j <= length(text); j++) {
+                    c = substr(text, j, 1)
+                    depth += (c == "{") - (c == "}")
+                }
+                text = substr(text, 1, RSTART - 1) head ";" substr(text, j)
+            }
             count = split(text, declarations, /[;{}]/)
             for (i = 1; i <= count; i++) {
                 if (declarations[i] ~ /^[ \t]*typedef[ \t]/) continue
@@ -52,7 +61,7 @@ functions_of() {
     done
     # A row is a function only with a state that the page explains; a difference wants a word about it.
     sed -n -E 's/^\| *`([A-Za-z0-9_]+)` *\| *(same|differs|accepted|refused|ours) *\| *(.*)\|$/listed \1 \2 \3/p' "$page"
-    sed -n -E 's/^SIGNATURE\([^,]*, ([A-Za-z0-9_]+),.*/typed \1/p' "$signatures"
+    sed -n -E 's/^(INLINE_)?SIGNATURE\([^,]*, ([A-Za-z0-9_]+),.*/typed \2/p' "$signatures"
 } | awk '
     $1 == "declared" { where[$2] = $3; next }
     $1 == "typed" { if ($2 in typed) fail($2 ": twice in signatures.h"); typed[$2] = 1; next }

@@ -23,15 +23,21 @@ only 'src/runtime/*' 'base|runtime|acl|aclnn|gradus'
 only 'src/sanitize/*' 'base|runtime|sanitize|acl'
 only 'src/trace/*' 'base|runtime|trace|acl|gradus'
 only 'src/aclnn/*' 'base|runtime|aclnn|acl|gradus'
+only 'src/hccl/*' 'base|simd|runtime|hccl|acl'
 only 'testing/*' 'testing|acl|aclnn|gradus|aclnnop|cli/judge'  # one judge for all
-only 'tests/*' 'testing|acl|aclnn|gradus|aclnnop|tests|base|trace'  # base, trace: what nothing public shows
-only 'examples/*' 'acl|aclnn|gradus|aclnnop'
+only 'tests/*' 'testing|acl|aclnn|gradus|aclnnop|hccl|tests|base|trace'  # base, trace: what nothing public shows
+only 'examples/*' 'acl|aclnn|gradus|aclnnop|hccl'
 only 'cli/*' 'cli|acl|aclnn|gradus'
 only 'cli/base/*' 'cli/base'
 only 'cli/tensor/*' 'cli/(base|tensor)|acl|aclnn'
 only 'cli/judge/*' 'cli/(base|tensor|judge)|acl|aclnn|gradus'  # the operators' tests link it
 only 'cli/output/*' 'cli/(base|output)|acl|gradus'
 only 'python/*' 'acl|aclnn|gradus|aclnnop'
+
+if grep -lE '#include "simd/' $(git ls-files 'src/hccl/*') | grep -v '^src/hccl/reduce'; then
+    echo "of hccl only reduce may use simd"
+    bad=1
+fi
 
 # simd and gemm belong to kernels; an operator never includes another; base knows the interface's words, not aclnn's code.
 for file in $(git ls-files 'src/ops/*/*'); do

@@ -30,7 +30,7 @@ step "install"
 run cmake --install "$build" --prefix "$prefix"
 
 step "by hand: CANN's library names, set_env.sh"
-cann=("-I$prefix/include" "-L$prefix/lib64" -lascendcl -lnnopbase -lopapi)
+cann=("-I$prefix/include" "-L$prefix/lib64" -lascendcl -lnnopbase -lopapi -lhccl -pthread)
 for source in "$root"/examples/*.cpp; do
     run "${cxx[@]}" "$source" "${cann[@]}" -o "$work/hand/$(basename "$source" .cpp)"
 done
@@ -39,6 +39,11 @@ run "${c[@]}" "$root/examples/dlopen.c" "-I$prefix/include" -ldl -lm -o "$work/h
 for program in "$work"/hand/*; do
     run bash -c '. "$1/set_env.sh"; exec "$2"' - "$prefix" "$program"
 done
+run bash -c '. "$1/set_env.sh"; exec "$2" processes 3' - "$prefix" "$work/hand/vocab_parallel"
+if command -v mpicxx >/dev/null && [ -n "${GRADUS_TEST_MPI:-}" ]; then  # ./build.sh check sweeps
+    run mpicxx -std=c++11 -DWITH_MPI "$root/examples/vocab_parallel.cpp" "${cann[@]}" -o "$work/hand_mpi"
+    run bash -c '. "$1/set_env.sh"; exec mpirun --allow-run-as-root --oversubscribe -n 3 "$2"' - "$prefix" "$work/hand_mpi"
+fi
 run bash -c '. "$1/set_env.sh"; [ "$ASCEND_HOME_PATH" = "$1" ]' - "$prefix"
 # Its variables alone must do: no -I, no -L.
 run bash -c '. "$1/set_env.sh"; shift; exec "$@"' - "$prefix" \
@@ -84,7 +89,7 @@ run "$shell" -euc '. "$1/set_env.sh"; [ "$ASCEND_HOME_PATH" = "$1" ]; (. "$1/set
 run env -u PKG_CONFIG_PATH bash -c '. "$1/set_env.sh"; pkg-config --exists gradus' - "$prefix"
 
 step "lib and lib64 are alike"
-for name in gradus ascendcl acl_rt nnopbase opapi opapi_math opapi_nn opapi_transformer cust_opapi; do
+for name in gradus ascendcl acl_rt nnopbase opapi opapi_math opapi_nn opapi_transformer cust_opapi hccl hcomm; do
     [ "$prefix/lib/lib$name.so" -ef "$prefix/lib64/libgradus.so" ] || fail "lib/lib$name.so is not the library"
     [ "$prefix/lib64/lib$name.so" -ef "$prefix/lib64/libgradus.so" ] || fail "lib64/lib$name.so is not the library"
 done
@@ -94,7 +99,7 @@ library=$prefix/lib64/libgradus.so
 soname=$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
 [ "$soname" = libgradus.so.0 ] || fail "soname $soname, expected libgradus.so.0"
 exported=$(nm -D --defined-only "$library" | awk '{ print $NF }')
-others=$(grep -vE '^(aclnn|acl|gradus)[A-Z]|^aclrt[A-Z]' <<<"$exported" || true)
+others=$(grep -vE '^(aclnn|acl|gradus|Hccl)[A-Z]|^aclrt[A-Z]' <<<"$exported" || true)
 [ -z "$others" ] || fail "exports what is not the C interface:"$'\n'"$(head -20 <<<"$others")"
 
 step "nothing in the prefix knows where it was built or installed"

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <set>
 #include <string>
 
@@ -252,6 +253,44 @@ Result<Config> config_without_device() {
 Config config_or_default() {
     const Lock lock = hold();
     return snapshot(settings(lock));
+}
+
+Result<HcclEnvironment> hccl_environment() {
+    HcclEnvironment e;
+    const auto number = [](const char* variable, int least, int most, int& value) -> Status {
+        const char* const text = getenv(variable);
+        if (text == nullptr || *text == '\0' || parse_int(text, least, most, value)) return {};
+        return {ACL_ERROR_INVALID_PARAM,
+                concat(variable, ": value '", text, "', expected a number from ", least, " to ", most)};
+    };
+    // the device wants 120 s at least; shorter ones do no harm here
+    GRADUS_TRY(number("HCCL_CONNECT_TIMEOUT", 1, 7200, e.connect_timeout_s));
+    GRADUS_TRY(number("HCCL_EXEC_TIMEOUT", 0, std::numeric_limits<int>::max(), e.exec_timeout_s));
+    GRADUS_TRY(number("HCCL_IF_BASE_PORT", 1024, 65520, e.base_port));
+    const auto text = [](const char* variable) {
+        const char* const value = getenv(variable);
+        return value != nullptr && *value != '\0' ? value : nullptr;
+    };
+    e.if_ip = text("HCCL_IF_IP");
+    e.socket_ifname = text("HCCL_SOCKET_IFNAME");
+    if (const char* family = text("HCCL_SOCKET_FAMILY")) e.ipv6 = std::string_view(family) == "AF_INET6";
+    if (const char* name = text("GRADUS_HCCL_TRANSPORT")) {
+        constexpr const char* kWords[] = {"auto", "local", "shared", "gloo"};
+        const auto* const word = std::find(std::begin(kWords), std::end(kWords), std::string_view(name));
+        if (word == std::end(kWords))
+            return Status(ACL_ERROR_INVALID_PARAM,
+                          concat("GRADUS_HCCL_TRANSPORT: value '", name, "', expected auto, local, shared or gloo"));
+        e.transport = static_cast<HcclTransport>(word - std::begin(kWords));
+    }
+    return e;
+}
+
+void share_cpus(int processes) {
+    const int threads = std::max(1, usable_cpus() / std::max(1, processes));
+    const Text text = concat(threads);
+    const Lock lock = hold();
+    Settings& s = settings(lock);
+    static_cast<void>(s.read(kNumThreads, text.view(), "num_threads", s.preset[kNumThreads]));
 }
 
 LogLevel config_log_level() noexcept {

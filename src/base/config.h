@@ -57,6 +57,20 @@ Result<Config> config_without_device();
 // The same without the error: wrong values count as absent.
 Config config_or_default();
 
+// The variables of collectives, read by every call that makes a communicator.
+enum class HcclTransport { automatic, local, shared, gloo };
+struct HcclEnvironment {
+    int connect_timeout_s = 120, exec_timeout_s = 1836;  // exec: 0 is never
+    int base_port = 60000;
+    const char *if_ip = nullptr, *socket_ifname = nullptr;  // null: not set
+    bool ipv6 = false;                                      // HCCL_SOCKET_FAMILY=AF_INET6
+    HcclTransport transport = HcclTransport::automatic;
+};
+Result<HcclEnvironment> hccl_environment();
+
+// Where nobody has set the number of threads: so many processes share the CPUs that this one may use.
+void share_cpus(int processes);
+
 LogLevel config_log_level() noexcept;
 // Read at load: GRADUS_TRACE, nullptr where nothing is to be traced; GRADUS_TRACE_LIMIT, GB/s of memory, 0: not known.
 const char* config_trace_file() noexcept;

@@ -18,7 +18,7 @@ namespace gradus {
 enum class HandleKind : uint64_t;
 enum class MemoryKind;
 
-enum class TaskKind { launch, copy, fill, record, reset, wait, host_function, post, callback_wait };
+enum class TaskKind { launch, copy, fill, record, reset, wait, host_function, post, callback_wait, collective };
 
 // Bytes that a task reads or writes: a view at an address of the program's.
 struct Access {

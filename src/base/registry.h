@@ -25,7 +25,8 @@ enum class HandleKind : uint64_t {
     tensor_list,
     scalar_list,
     executor,
-    data_buffer
+    data_buffer,
+    communicator
 };
 
 template <typename T, HandleKind kKind>

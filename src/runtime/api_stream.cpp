@@ -13,12 +13,14 @@ Status synchronize(aclrtStream handle, int32_t timeout_ms) {
     GRADUS_TRY(check_timeout(timeout_ms));
     auto stream = find_stream(handle);
     if (!stream.ok()) return stream.status();
-    const int code = (*stream)->synchronize(timeout_ms);
+    Text why;
+    const int code = (*stream)->synchronize(timeout_ms, &why);
     if (code == 0) return {};
     if (code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)
         return {code, concat("stream: its work did not end within ", timeout_ms, " ms")};
     if (code == ACL_ERROR_RT_PARAM_INVALID && (*stream)->running_here())
         return {code, "stream: called from a callback of a stream that it would wait for"};
+    if (!why.empty()) return {code, why};
     return {code, code == ACL_ERROR_RT_AICPU_EXCEPTION ? "stream: a host function threw an exception"
                                                        : "stream: work that was queued failed"};
 }

@@ -193,6 +193,7 @@ Status synchronize_context(int32_t timeout_ms) {
     if (!context.ok()) return context.status();
     const auto end = Clock::now() + std::chrono::milliseconds(std::max(timeout_ms, 0));
     int error = 0;
+    Text why;
     for (const auto& [handle, stream] : Streams::instance().entries()) {
         if (stream->context() != context->handle || stream->running_here()) continue;
         int32_t left = timeout_ms;
@@ -200,11 +201,13 @@ Status synchronize_context(int32_t timeout_ms) {
             const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
             left = static_cast<int32_t>(std::max<decltype(rest)>(rest, 0));
         }
-        const int code = stream->synchronize(left);
+        Text its_words;
+        const int code = stream->synchronize(left, &its_words);
         if (code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)
             return {code, concat("the device's work did not end within ", timeout_ms, " ms")};
-        if (error == 0) error = code;
+        if (error == 0 && code != 0) error = code, why = its_words;
     }
+    if (error != 0 && !why.empty()) return {error, why};
     if (error != 0) return {error, "work that was queued on a stream of the context failed"};
     return {};
 }

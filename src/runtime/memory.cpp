@@ -14,6 +14,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "acl/acl_rt.h"
 #include "base/cgroup.h"
@@ -275,7 +276,7 @@ Status register_host(void* address, size_t size) {
 
 Status release(void* address, MemoryKind kind) {
     std::shared_ptr<const Allocation> last;  // unmaps after the lock is released
-    Freed out;
+    std::optional<Freed> out;                // an empty one would ask for memory
     const Lock lock = hold();
     const auto it = live.find(static_cast<const std::byte*>(address));
     tell_free(address, kind, it != live.end() && it->second->kind() == kind ? it->second.get() : nullptr);

@@ -15,8 +15,10 @@ void TaskQueue::push(std::unique_ptr<Task> task) noexcept {
     newest_ = task->ticket_ = ++tickets;
     if (task->info) task->info->ticket = newest_;
     Task* const last = task.get();
+    const bool in_front = idle();
     (head_ ? tail_->next_ : head_) = std::move(task);
     tail_ = last;
+    if (in_front) last->arrive();
 }
 
 void TaskQueue::push(std::unique_ptr<Task> task, std::unique_ptr<Task> second) noexcept {
@@ -31,11 +33,15 @@ std::unique_ptr<Task> TaskQueue::begin() noexcept {
     return task;
 }
 
-std::unique_ptr<Task> TaskQueue::finish(int code) noexcept {
+std::unique_ptr<Task> TaskQueue::finish(int code, const Task& task) noexcept {
     running_ = nullptr;
-    if (code == 0) return nullptr;
-    if (error_ == 0) error_ = code;
-    return stop_on_failure_ ? drop() : nullptr;
+    if (code != 0 && error_ == 0) {
+        error_ = code;
+        error_text_ = task.failure();
+    }
+    if (code != 0 && stop_on_failure_) return drop();
+    if (head_) head_->arrive();
+    return nullptr;
 }
 
 std::unique_ptr<Task> TaskQueue::drop() noexcept { return std::move(head_); }

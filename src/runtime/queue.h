@@ -7,7 +7,8 @@
 // 3. A task is begun only when it is ready. One that waits for an event stays in front, unready, and holds back what is
 //    behind it without occupying a thread.
 // 4. Tickets ascend over all queues of the process, so that "all that was submitted before now" is a number.
-// 5. In mode stop a failure drops what is queued, and the queue refuses work until the failure has been read.
+// 5. A task is told when it has come to the front: what it has to do with other streams begins there (arrive()).
+// 6. In mode stop a failure drops what is queued, and the queue refuses work until the failure has been read.
 //
 // Everything here is behind the process lock, except running and destroying tasks: what they own may want the lock.
 #pragma once
@@ -16,6 +17,7 @@
 #include <memory>
 
 #include "base/observer.h"
+#include "base/text.h"
 
 namespace gradus {
 
@@ -33,6 +35,10 @@ class Task {
     virtual int run() noexcept = 0;
     // Called instead of run(), without the lock, when the task is dropped: forced destruction, a fork, mode stop.
     virtual void abandon() noexcept {}
+    // After run() failed, where there is more to say than its code.
+    virtual Text failure() const noexcept { return {}; }
+    // With the lock, once: all that was queued before it has ended.
+    virtual void arrive() noexcept {}
     // With the lock: whether run() would have to wait, and if so, for the work of which stream; nullptr: for the
     // program.
     virtual bool ready() const noexcept { return true; }
@@ -42,6 +48,9 @@ class Task {
     bool small = false;
     // Runs the program's own code, which may take for ever: neither exit nor forced destruction waits for it.
     bool calls_user = false;
+    // run() may wait for other processes: for the stream's own thread alone, and not waited for at exit either.
+    bool may_wait = false;
+    bool may_take_for_ever() const { return calls_user || may_wait; }
     // Where somebody observes: what it is.
     std::unique_ptr<TaskInfo> info;
 
@@ -64,7 +73,7 @@ class TaskQueue {
 
     std::unique_ptr<Task> begin() noexcept;
     // Books the end of the running task; returns what a failure drops.
-    [[nodiscard]] std::unique_ptr<Task> finish(int code) noexcept;
+    [[nodiscard]] std::unique_ptr<Task> finish(int code, const Task& task) noexcept;
     [[nodiscard]] std::unique_ptr<Task> drop() noexcept;
     // After a fork: the running task stays with the thread that ran it, which is not in this process.
     Task* lose_running() noexcept;
@@ -76,6 +85,7 @@ class TaskQueue {
     bool finished(uint64_t ticket) const noexcept;  // whether all up to this ticket has ended
 
     int error() const { return error_; }
+    const Text& error_text() const { return error_text_; }  // of the error, as long as there is no other
     int take_error() noexcept;
     void set_stop_on_failure(bool stop) { stop_on_failure_ = stop; }
     bool refuses() const { return error_ != 0 && stop_on_failure_; }
@@ -86,6 +96,7 @@ class TaskQueue {
     Task* running_ = nullptr;
     uint64_t newest_ = 0;
     int error_ = 0;  // the first since it was read
+    Text error_text_;
     bool stop_on_failure_ = false;
 };
 

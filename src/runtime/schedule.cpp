@@ -56,7 +56,7 @@ bool Stream::run_for(Lock& lock, const Stream& stream) {
         const Task* const front = s->queue_.front();
         if (front == nullptr || s->queue_.running() != nullptr) return false;
         if (front->ready()) {
-            if (front->calls_user) {
+            if (front->may_take_for_ever()) {
                 s->released_ = true;
                 s->work_.notify_one();
                 return false;

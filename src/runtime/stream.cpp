@@ -137,10 +137,10 @@ void Stream::serve() {
     }
 }
 
-// Now: all of it here, but for the program's functions, which expect the stream's thread. Random: some, of any stream.
+// Now: all of it here, but for what the stream's own thread must run. Random: some, of any stream.
 void Stream::run_by_schedule(Lock& lock) {
     if (schedule() == Schedule::now) {
-        while (queue_.runnable() && !queue_.front()->calls_user) run_front(lock);
+        while (queue_.runnable() && !queue_.front()->may_take_for_ever()) run_front(lock);
         const uint64_t newest = queue_.newest();
         if (queue_.front() == nullptr || running_here()) return;
         if (!has_thread_) has_thread_ = start_own_thread();
@@ -170,7 +170,7 @@ void Stream::run_front(Lock& lock) {
     const int code = run_inside(*this, *task);
     lock.lock();
     if (task->info) observe([&](Observer& o) { o.on_task_end(*task->info, code); });
-    std::unique_ptr<Task> dropped = queue_.finish(code);
+    std::unique_ptr<Task> dropped = queue_.finish(code, *task);
     all.announced.notify_all();
     lock.unlock();
     task.reset();  // after finish(): a fork must not find a running task half destroyed
@@ -197,9 +197,10 @@ bool Stream::wait(Lock& lock, int32_t timeout_ms) {
     const uint64_t newest = queue_.newest();
     if (timeout_ms < 0) observe([this](Observer& o) { o.on_wait(id_); });
     // What the stream's thread has not begun is done here, without waking two threads; not if it may take longer than
-    // the caller wants to wait, and not the program's functions, which expect the stream's thread.
+    // the caller wants to wait, and not the program's functions, which expect the stream's thread, nor what may wait
+    // for others.
     if (timeout_ms < 0 && !held_back()) {
-        while (!queue_.finished(newest) && queue_.runnable() && !queue_.front()->calls_user) run_front(lock);
+        while (!queue_.finished(newest) && queue_.runnable() && !queue_.front()->may_take_for_ever()) run_front(lock);
         wake_thread();
     }
     if (!wait_until(
@@ -214,10 +215,11 @@ void Stream::wait() {
     wait(lock, -1);
 }
 
-int Stream::synchronize(int32_t timeout_ms) {
+int Stream::synchronize(int32_t timeout_ms, Text* why) {
     if (running_here()) return ACL_ERROR_RT_PARAM_INVALID;
     Lock lock = hold();
     if (!wait(lock, timeout_ms)) return ACL_ERROR_RT_STREAM_SYNC_TIMEOUT;
+    if (why != nullptr) *why = queue_.error_text();
     return queue_.take_error();
 }
 
@@ -250,7 +252,9 @@ void Stream::close(bool force) {
         TaskQueue::discard(std::move(dropped));
         lock.lock();
     }
-    const auto over = [&] { return queue_.idle() || (force && queue_.running() && queue_.running()->calls_user); };
+    const auto over = [&] {
+        return queue_.idle() || (force && queue_.running() && queue_.running()->may_take_for_ever());
+    };
     if (!running_here()) {
         if (!force) observe([this](Observer& o) { o.on_wait(id_); });
         wait_until(lock, -1, over, this);
@@ -307,7 +311,8 @@ void finish_at_exit() noexcept {
     }
     wait_until(lock, -1, [] {
         for (const Stream* s = all.first; s != nullptr; s = s->next_)
-            if (const Task* running = s->queue_.running(); running && !running->calls_user && !s->running_here())
+            if (const Task* running = s->queue_.running();
+                running && !running->may_take_for_ever() && !s->running_here())
                 return false;
         return true;
     });

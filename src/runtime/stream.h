@@ -31,8 +31,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     // timeout_ms −1: for ever. Returns the stream's asynchronous error and forgets it, or 507046 on expiry, or 107000
     // when called from one of the stream's own tasks.
-    int synchronize(int32_t timeout_ms);
-    void wait();  // the same for ever, without reading the error
+    int synchronize(int32_t timeout_ms, Text* why = nullptr);  // why: what the failed work has to say, if anything
+    void wait();                                               // the same for ever, without reading the error
     bool idle() const;
     int error() const;
     void set_stop_on_failure(bool stop);

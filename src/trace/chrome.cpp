@@ -72,6 +72,8 @@ const char* type_of(TaskKind kind) {
             return "EVENT_WAIT";
         case TaskKind::reset:
             return "EVENT_RESET";
+        case TaskKind::collective:
+            return "COMMUNICATION";
         default:
             return "HOST_FUNC";
     }
@@ -245,6 +247,7 @@ const char* category_of(const Task& task) {
     if (task.computes()) return "compute";
     if (task.copies()) return "copy";
     if (task.waits()) return "wait";
+    if (task.kind == TaskKind::collective) return "communication";
     return task.kind == TaskKind::host_function || task.kind == TaskKind::post ? "callback" : "event";
 }
 

@@ -34,7 +34,8 @@ uint32_t this_thread(Threads& threads) noexcept {
 }
 
 bool touches_memory(const TaskInfo& task) {
-    return task.kind == TaskKind::launch || task.kind == TaskKind::copy || task.kind == TaskKind::fill;
+    return task.kind == TaskKind::launch || task.kind == TaskKind::copy || task.kind == TaskKind::fill ||
+           task.kind == TaskKind::collective;
 }
 
 bool apart(const Access& a, const Access& b) {

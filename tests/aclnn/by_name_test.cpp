@@ -161,7 +161,7 @@ TEST(Options, NamesAndValues) {
         const char *name, *value, *message;
     } wrong[] = {{"color", "blue", "unknown option 'color', expected one of limits, precision"},
                  {"limits", "maybe", "limits: value 'maybe', expected on or off"},
-                 {"precision", "", "expected fast, golden or magnitude"},
+                 {"precision", "", "expected fast, golden, magnitude, f32"},
                  {"num_threads", "0", "expected a number from 1"},
                  {"num_threads", "2x", "expected a number from 1"},
                  {"max_isa", "sse9", "expected one of what this CPU has: scalar"},

@@ -81,7 +81,8 @@ class Numpy(Files):
 
         target = np.array([0, 3, 1], np.int64)
         np.save(self.path("target.npy"), target)
-        arguments = ["run", "FusedLinearOnlineMaxSum", "BT=3", "V=4", "H=2", "-o", "out"]
+        arguments = ["run", "FusedLinearOnlineMaxSum", "BT=3", "V=4", "H=2", "input=auto", "weight=auto",
+                     "vocabStartIndex=0", "vocabEndIndex=4", "-o", "out"]
         self.gradus(*arguments, "target=target.npy")
         masked = np.load(self.path("out/maskedTargetOut.npy"))
         self.assertEqual(masked.dtype, np.int64)

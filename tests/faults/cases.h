@@ -19,12 +19,14 @@ struct Case {
     bool may_allocate = true;   // a refusal of arguments needs no memory, so that it is told when there is none
     bool stays = false;         // what is given out once is valid for ever
     bool caches = false;        // a context keeps the default stream that the call has made
+    bool needs_thread = false;  // and answers HCCL_E_RUNTIME where none can be had
     bool stream_waits = false;  // for this call: only afterwards does the stream end
 };
 using Cases = std::vector<Case>;
 
 void add_runtime_cases(Cases& cases);
 void add_aclnn_cases(Cases& cases);
+void add_hccl_cases(Cases& cases);
 
 // Adds to the list in the words that the lists of cases use.
 class Adder {

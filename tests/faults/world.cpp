@@ -90,6 +90,10 @@ World::~World() {
     // Handles that the call has spent are refused, which is all the same here.
     gradusSetOption("precision", "fast"), gradusSetOption("soc_name", "Ascend910B1");
     if (home != nullptr) aclrtSetCurrentContext(home);
+    while (HcclGroupEnd() == 0) {
+    }
+    if (comm != nullptr) HcclCommDestroy(comm);
+    if (was_given(out.comm)) HcclCommDestroy(out.comm);
     if (stream != nullptr) aclrtUnSubscribeReport(pthread_self(), stream);
     for (aclrtEvent e : {event, event2, awaited}) aclrtDestroyEvent(e);  // first: streams may wait for one
     if (was_given(out.event)) aclrtDestroyEvent(out.event);

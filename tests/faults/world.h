@@ -8,6 +8,7 @@
 #include "acl/acl.h"
 #include "aclnn/aclnn_base.h"
 #include "gradus/gradus.h"
+#include "hccl/hccl.h"
 
 namespace gradus::faults {
 
@@ -50,6 +51,7 @@ struct Out {
     int32_t code, code2, code3;  // and enumerators
     float real;
     aclrtPtrAttributes attributes;
+    HcclComm comm;
 };
 
 struct World {
@@ -94,6 +96,10 @@ struct World {
     aclOpExecutor* executor = nullptr;  // repeatable
     uint64_t size = kBytes;             // of the workspace
     std::vector<std::byte> expected;    // the operands after a run
+    HcclComm comm = nullptr;
+    HcclRootInfo info{};
+    HcclCommConfig config{};
+    char name[128] = {};
     Out out;
 
   private:

@@ -14,6 +14,9 @@
 #include "aclnn/opdev/fp16_t.h"
 #include "aclnn_base.h"
 #include "gradus/gradus.h"
+#include "hccl/hccl.h"
+#include "hccl/hccl_comm.h"
+#include "hccl/hccl_types.h"
 #include "operator_headers.h"  // made from the names in include/aclnnop
 
 #define ACLNN_SUCCESS 0

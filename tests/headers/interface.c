@@ -9,6 +9,7 @@
 #define MACRO(name, value) _Static_assert((name) == (value), #name " is not " #value);
 // Not a constant expression in C; interface.cpp checks the value.
 #define CONSTANT(name, value) _Static_assert(_Generic(&(name), const int* : 1, default : 0), #name);
+#define CONSTANT_U32(name, value) _Static_assert(_Generic(&(name), const uint32_t* : 1, default : 0), #name);
 #define FIELD(record, name, type, at)                                                                     \
     _Static_assert(_Generic(((record*)0)->name, type : 1, default : 0) && offsetof(record, name) == (at), \
                    #name " of " #record);
@@ -17,6 +18,7 @@
 
 #define SIGNATURE(result, name, arguments) \
     _Static_assert(_Generic(&name, result(*) arguments : 1, default : 0), "signature of " #name);
+#define INLINE_SIGNATURE SIGNATURE
 #include "signatures.h"
 
 // A program in C fills in arguments by their kind.

@@ -13,6 +13,9 @@
 #define CONSTANT(name, number)                                                       \
     static_assert(std::is_same<decltype(name), const int>::value, "type of " #name); \
     static_assert((name) == (number), #name " is not " #number);
+#define CONSTANT_U32(name, number)                                                        \
+    static_assert(std::is_same<decltype(name), const uint32_t>::value, "type of " #name); \
+    static_assert((name) == (number), #name " is not " #number);
 #define FIELD(record, name, same, at)                                                                         \
     static_assert(std::is_same<std::decay<decltype(record::name)>::type, same>::value, #name " of " #record); \
     static_assert(offsetof(record, name) == (at), #name " of " #record);
@@ -23,6 +26,9 @@
 #define SIGNATURE(result, name, arguments)                                                           \
     static_assert(std::is_same<decltype(&name), result(*) arguments>::value, "signature of " #name); \
     extern "C" result name arguments;
+// Of the header itself, and so not of C's linkage.
+#define INLINE_SIGNATURE(result, name, arguments) \
+    static_assert(std::is_same<decltype(&name), result(*) arguments>::value, "signature of " #name);
 #include "signatures.h"
 
 using Value = decltype(gradusArg::value);

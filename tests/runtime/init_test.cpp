@@ -103,7 +103,7 @@ TEST(Options, SetAndGet) {
     EXPECT_EQ(gradusSetOption("limits", "maybe"), 100000);
     expect_message("gradusSetOption", "on or off");
     EXPECT_EQ(gradusSetOption("colour", "red"), 100000);
-    expect_message("gradusSetOption", "limits, precision, memory, num_threads, max_isa, soc_name, log");
+    expect_message("gradusSetOption", "limits, precision, mistake, memory, num_threads, max_isa, soc_name, log");
     EXPECT_EQ(gradusSetOption(nullptr, "on"), 100000);
     EXPECT_EQ(gradusSetOption("limits", nullptr), 100000);
     EXPECT_EQ(gradusSetOption("limits", "on"), 0);

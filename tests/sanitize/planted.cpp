@@ -2,6 +2,7 @@
 //   planted NAME [mended]
 // test_planted.py reads here what each must give: `expect` names the ids, `argument` is the one that the first finding
 // names; its two stacks go through the lines that end with a and b.
+#include <cstdlib>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -513,7 +514,7 @@ PLANTED(everything_left) {
     aclTensor *one = tensor(*x, kWidth), *two = tensor(*y, kWidth), *three = tensor(*y, kWidth);
     const aclTensor* both[] = {two, three};
     aclTensorList* const list = aclCreateTensorList(both, 2);
-    if (!mended) return;
+    if (!mended) std::exit(0);  // before the device is reset, which would end its streams
     aclDestroyTensorList(list);
     aclDestroyTensor(one);
     delete s;

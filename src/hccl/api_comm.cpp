@@ -1,0 +1,480 @@
+// Hccl: communicators.
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "hccl/api.h"
+#include "hccl/local.h"
+#include "hccl/rendezvous.h"
+#include "hccl/types.h"
+#include "runtime/context.h"
+
+namespace gradus::hccl {
+
+Result<std::shared_ptr<Communicator>> find_comm(HcclComm handle) {
+    if (handle == nullptr) return Status(HCCL_E_PTR, "comm: NULL");
+    auto comm = Communicators::instance().find(handle);
+    if (!comm) return Status(HCCL_E_PARA, "comm: not a live communicator (destroyed before, or not a communicator)");
+    return comm;
+}
+
+namespace {
+
+constinit int32_t deterministic = 0;  // behind the process lock
+
+Result<HcclEnvironment> environment() {
+    auto e = hccl_environment();
+    if (!e.ok()) return Status(HCCL_E_PARA, e.status().message());
+    return e;
+}
+
+// ---- What a communicator is made with
+
+struct Wishes {
+    std::string name;
+    int exec_timeout_s = -1;
+};
+
+// Programs are compiled with shorter and longer ones: only what lies inside the size that they say is there.
+Result<Wishes> read_wishes(const HcclCommConfig* config) {
+    Wishes wishes;
+    if (config == nullptr) return wishes;
+    uint64_t size;
+    uint32_t magic;
+    std::memcpy(&size, config->reserved, sizeof size);
+    std::memcpy(&magic, config->reserved + 8, sizeof magic);
+    if (magic != HCCL_COMM_CONFIG_MAGIC_WORD || size < HCCL_COMM_CONFIG_INFO_BYTES || size > 1 << 16)
+        return Status(HCCL_E_PARA, "config: was not prepared by HcclCommConfigInit");
+    if (size >= offsetof(HcclCommConfig, hcclCommName) + sizeof config->hcclCommName) {
+        const size_t length = strnlen(config->hcclCommName, sizeof config->hcclCommName);
+        if (length == sizeof config->hcclCommName)
+            return Status(HCCL_E_PARA, concat("config: hcclCommName has no end, expected at most ",
+                                              COMM_NAME_MAX_LENGTH - 1, " characters"));
+        wishes.name.assign(config->hcclCommName, length);
+    }
+    if (size >= offsetof(HcclCommConfig, hcclExecTimeOut) + sizeof config->hcclExecTimeOut)
+        std::memcpy(&wishes.exec_timeout_s, &config->hcclExecTimeOut, sizeof wishes.exec_timeout_s);
+    return wishes;
+}
+
+Result<Membership> membership_of(uint32_t rank, uint32_t ranks, const Wishes& wishes, const HcclEnvironment& e) {
+    if (ranks == 0 || ranks > kMostRanks)
+        return Status(HCCL_E_PARA, concat("nRanks: ", ranks, ", expected 1 to ", kMostRanks));
+    if (rank >= ranks) return Status(HCCL_E_PARA, concat("rank: ", rank, ", expected less than ", ranks));
+    auto context = current_context();
+    if (!context.ok())
+        return Status(HCCL_E_RUNTIME, concat(context.status().message(), " (aclrtSetDevice comes first)"));
+    Membership membership;
+    membership.rank = rank, membership.ranks = ranks;
+    membership.name = wishes.name;
+    membership.device = context->context->device();
+    membership.exec_timeout_s = wishes.exec_timeout_s >= 0 ? wishes.exec_timeout_s : e.exec_timeout_s;
+    return membership;
+}
+
+struct RootInit final : Init {
+    HcclEnvironment environment;
+    MeetingPoint at;
+    Membership membership;
+    Result<std::shared_ptr<Communicator>> run() const override { return join(at, environment, "", membership); }
+};
+
+struct TableInit final : Init {
+    HcclEnvironment environment;
+    std::string path;
+    Membership membership;
+    Result<std::shared_ptr<Communicator>> run() const override {
+        return join_by_rank_table(path.c_str(), environment, membership);
+    }
+};
+
+Status init_by_root_info(uint32_t ranks, const HcclRootInfo* info, uint32_t rank, const HcclCommConfig* config,
+                         HcclComm* comm) {
+    GRADUS_TRY(not_null(kHccl, "rootInfo", info));
+    GRADUS_TRY(not_null(kHccl, "comm", comm));
+    const auto e = environment();
+    if (!e.ok()) return e.status();
+    const auto wishes = read_wishes(config);
+    if (!wishes.ok()) return wishes.status();
+    auto membership = membership_of(rank, ranks, *wishes, *e);
+    if (!membership.ok()) return membership.status();
+    auto at = read_root_info(*info);
+    if (!at.ok()) return at.status();
+    auto init = std::make_unique<RootInit>();
+    init->environment = *e, init->at = std::move(*at), init->membership = std::move(*membership), init->comm = comm;
+    return make_communicator(std::move(init));
+}
+
+Status init_by_rank_table(const char* path, uint32_t rank, const HcclCommConfig* config, HcclComm* comm) {
+    GRADUS_TRY(not_null(kHccl, "clusterInfo", path));
+    GRADUS_TRY(not_null(kHccl, "comm", comm));
+    constexpr size_t kMostPath = 4096;
+    if (strnlen(path, kMostPath + 1) > kMostPath)
+        return {HCCL_E_PARA, concat("clusterInfo: longer than ", uint64_t{kMostPath}, " bytes")};
+    const auto e = environment();
+    if (!e.ok()) return e.status();
+    const auto wishes = read_wishes(config);
+    if (!wishes.ok()) return wishes.status();
+    auto membership = membership_of(rank, kMostRanks, *wishes, *e);
+    if (!membership.ok()) return membership.status();
+    auto init = std::make_unique<TableInit>();
+    init->environment = *e, init->path = path, init->membership = std::move(*membership), init->comm = comm;
+    return make_communicator(std::move(init));
+}
+
+Status init_all(uint32_t count, const int32_t* devices, HcclComm* comms) {
+    GRADUS_TRY(not_null(kHccl, "devices", devices));
+    GRADUS_TRY(not_null(kHccl, "comms", comms));
+    if (count == 0 || count > kMostRanks) return {HCCL_E_PARA, concat("ndev: ", count, ", expected 1 to ", kMostRanks)};
+    std::set<int32_t> seen;
+    for (uint32_t i = 0; i < count; ++i) {
+        if (!seen.insert(devices[i]).second) return {HCCL_E_PARA, concat("devices: ", devices[i], " is there twice")};
+        if (const Status known = check_device("devices", devices[i]); !known.ok())
+            return {HCCL_E_PARA, known.message()};
+    }
+    const auto e = environment();
+    if (!e.ok()) return e.status();
+    const auto random = random_key();
+    if (!random.ok()) return random.status();
+    if (e->transport == HcclTransport::shared || e->transport == HcclTransport::gloo) {
+        // for tests of the others: the same ranks through a meeting point
+        auto at = open_meeting_point(*e);
+        if (!at.ok()) return at.status();
+        GRADUS_TRY(begin_group());
+        for (uint32_t i = 0; i < count; ++i) {
+            auto init = std::make_unique<RootInit>();
+            init->environment = *e, init->at = *at, init->comm = comms + i;
+            init->membership.rank = i, init->membership.ranks = count, init->membership.device = devices[i];
+            init->membership.exec_timeout_s = e->exec_timeout_s;
+            GRADUS_TRY(make_communicator(std::move(init)));
+        }
+        return end_group();
+    }
+    const GroupKey key{(*random)[0], (*random)[1], 0};
+    std::vector<std::shared_ptr<Communicator>> made;
+    for (uint32_t i = 0; i < count; ++i) {
+        auto group = join_local_group(key, count, i);
+        if (!group.ok()) return group.status();
+        Membership membership;
+        membership.rank = i, membership.ranks = count, membership.device = devices[i];
+        membership.exec_timeout_s = e->exec_timeout_s;
+        membership.name = world_name(*random);
+        made.push_back(make_local(std::move(*group), key, std::move(membership)));
+    }
+    std::vector<HcclComm> handles;
+    handles.reserve(count);
+    try {
+        for (auto& comm : made) handles.push_back(Communicators::instance().add(std::move(comm)));
+    } catch (...) {
+        for (HcclComm handle : handles) Communicators::instance().take(handle);
+        throw;
+    }
+    std::copy(handles.begin(), handles.end(), comms);
+    return {};
+}
+
+constexpr uint64_t kNoMember = 0xFFFFFFFF;
+
+Status check_members(const Communicator& parent, uint32_t count, const uint32_t* ids, uint32_t sub_rank) {
+    if (count == 0 || count > parent.is.ranks)
+        return {HCCL_E_PARA, concat("rankNum: ", count, ", expected 1 to ", parent.is.ranks)};
+    if (sub_rank >= count) return {HCCL_E_PARA, concat("subCommRankId: ", sub_rank, ", expected less than ", count)};
+    std::set<uint32_t> seen;
+    for (uint32_t i = 0; i < count; ++i) {
+        if (ids[i] >= parent.is.ranks)
+            return {HCCL_E_PARA, concat("rankIds: ", ids[i], ", expected less than ", parent.is.ranks)};
+        if (!seen.insert(ids[i]).second) return {HCCL_E_PARA, concat("rankIds: ", ids[i], " is there twice")};
+    }
+    if (ids[sub_rank] != parent.is.rank)
+        return {HCCL_E_PARA, concat("rankIds: ", ids[sub_rank], " at subCommRankId ", sub_rank,
+                                    ", expected this rank, ", parent.is.rank)};
+    return {};
+}
+
+Status create_sub(HcclComm* handle, uint32_t count, uint32_t* ids, uint64_t number, uint32_t sub_rank,
+                  const HcclCommConfig* config, HcclComm* sub) {
+    GRADUS_TRY(not_null(kHccl, "comm", handle));
+    GRADUS_TRY(not_null(kHccl, "config", config));
+    if ((ids == nullptr) != (number == kNoMember))
+        return {HCCL_E_PARA, concat("rankIds: ", ids == nullptr ? "NULL" : "given", " with subCommId ", number,
+                                    ", expected NULL and 4294967295 together, from a rank that is no member")};
+    if (ids == nullptr) return {};
+    GRADUS_TRY(not_null(kHccl, "subComm", sub));
+    const auto parent = find_comm(*handle);
+    if (!parent.ok()) return parent.status();
+    if ((*parent)->is.is_sub) return {HCCL_E_PARA, "comm: is a sub-communicator itself"};
+    GRADUS_TRY((*parent)->failure());
+    GRADUS_TRY(check_members(**parent, count, ids, sub_rank));
+    const auto wishes = read_wishes(config);
+    if (!wishes.ok()) return wishes.status();
+    Membership membership = (*parent)->is;
+    membership.rank = sub_rank, membership.ranks = count, membership.is_sub = true;
+    membership.name = !wishes->name.empty() ? wishes->name : (*parent)->is.name + "_sub_" + std::to_string(number);
+    if (wishes->exec_timeout_s >= 0) membership.exec_timeout_s = wishes->exec_timeout_s;
+    auto made = (*parent)->split({ids, count}, number, std::move(membership));
+    if (!made.ok()) return made.status();
+    *sub = Communicators::instance().add(std::move(*made));
+    return {};
+}
+
+Status destroy(HcclComm handle) {
+    const auto comm = find_comm(handle);
+    if (!comm.ok()) return comm.status();
+    {
+        const Lock lock = hold();
+        if ((*comm)->pending > 0 && !(*comm)->lost_in_fork())
+            return {HCCL_E_AGAIN,
+                    concat("comm: ", (*comm)->pending, " calls are queued; aclrtSynchronizeStream first")};
+    }
+    if (!Communicators::instance().take(handle)) return {HCCL_E_PARA, "comm: is being destroyed by another thread"};
+    (*comm)->leave();
+    return {};
+}
+
+// Of several ranks in this process, that of the calling thread's device.
+Result<HcclComm> find_by_name(const char* name) {
+    const auto context = current_context();
+    HcclComm found = nullptr;
+    for (const auto& [handle, comm] : Communicators::instance().entries()) {
+        if (!comm || comm->is.name != name) continue;  // none: it is being made
+        const bool here = context.ok() && context->context->device() == comm->is.device;
+        if (found == nullptr || here) found = handle;
+        if (here) break;
+    }
+    if (found == nullptr) return Status(HCCL_E_NOT_FOUND, concat("no communicator is called '", name, "'"));
+    return found;
+}
+
+Status not_supported(HcclComm handle, const char* what) {
+    if (const auto comm = find_comm(handle); !comm.ok()) return comm.status();
+    return {HCCL_E_NOT_SUPPORT, concat(what, " belongs to the device; a CPU has nothing to suspend")};
+}
+
+}  // namespace
+}  // namespace gradus::hccl
+
+using namespace gradus;        // NOLINT(google-build-using-namespace)
+using namespace gradus::hccl;  // NOLINT(google-build-using-namespace)
+
+extern "C" {
+
+HcclResult HcclGetRootInfo(HcclRootInfo* rootInfo) {
+    return guarded_hccl(__func__, [&]() -> Status {
+        GRADUS_TRY(not_null(kHccl, "rootInfo", rootInfo));
+        const auto e = environment();
+        if (!e.ok()) return e.status();
+        const auto at = open_meeting_point(*e);
+        if (!at.ok()) return at.status();
+        write_root_info(*at, *rootInfo);
+        return {};
+    });
+}
+
+HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank, HcclComm* comm) {
+    return guarded_hccl(__func__, [&] { return init_by_root_info(nRanks, rootInfo, rank, nullptr, comm); });
+}
+
+HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank,
+                                      const HcclCommConfig* config, HcclComm* comm) {
+    return guarded_hccl(__func__, [&]() -> Status {
+        GRADUS_TRY(not_null(kHccl, "config", config));
+        return init_by_root_info(nRanks, rootInfo, rank, config, comm);
+    });
+}
+
+HcclResult HcclCommInitClusterInfo(const char* clusterInfo, uint32_t rank, HcclComm* comm) {
+    return guarded_hccl(__func__, [&] { return init_by_rank_table(clusterInfo, rank, nullptr, comm); });
+}
+
+HcclResult HcclCommInitClusterInfoConfig(const char* clusterInfo, uint32_t rank, HcclCommConfig* config,
+                                         HcclComm* comm) {
+    return guarded_hccl(__func__, [&]() -> Status {
+        GRADUS_TRY(not_null(kHccl, "config", config));
+        return init_by_rank_table(clusterInfo, rank, config, comm);
+    });
+}
+
+HcclResult HcclCommInitAll(uint32_t ndev, int32_t* devices, HcclComm* comms) {
+    return guarded_hccl(__func__, [&] { return init_all(ndev, devices, comms); });
+}
+
+HcclResult HcclCreateSubCommConfig(HcclComm* comm, uint32_t rankNum, uint32_t* rankIds, uint64_t subCommId,
+                                   uint32_t subCommRankId, HcclCommConfig* config, HcclComm* subComm) {
+    return guarded_hccl(__func__,
+                        [&] { return create_sub(comm, rankNum, rankIds, subCommId, subCommRankId, config, subComm); });
+}
+
+HcclResult HcclCommDestroy(HcclComm comm) {
+    return guarded_hccl(__func__, [&] { return destroy(comm); });
+}
+
+HcclResult HcclGetRankSize(HcclComm comm, uint32_t* rankSize) {
+    return guarded_hccl(__func__, [&]() -> Status {
+        const auto found = find_comm(comm);
+        if (!found.ok()) return found.status();
+        GRADUS_TRY(not_null(kHccl, "rankSize", rankSize));
+        *rankSize = (*found)->is.ranks;
+        return {};
+    });
+}
+
+HcclResult HcclGetRankId(HcclComm comm, uint32_t* rank) {
+    return guarded_hccl(__func__, [&]() -> Status {
+        const auto found = find_comm(comm);
+        if (!found.ok()) return found.status();
+        GRADUS_TRY(not_null(kHccl, "rank", rank));
+        *rank = (*found)->is.rank;
+        return {};
+    });
+}
+
+HcclResult HcclGetCommName(HcclComm comm, char* commName) {
+    return guarded_hccl(__func__, [&]() -> Status {
+        const auto found = find_comm(comm);
+        if (!found.ok()) return found.status();
+        GRADUS_TRY(not_null(kHccl, "commName", commName));
+        const std::string& name = (*found)->is.name;
+        const size_t length = std::min<size_t>(name.size(), COMM_NAME_MAX_LENGTH - 1);
+        std::memcpy(commName, name.data(), length);
+        commName[length] = '\0';
+        return {};
+    });
+}
+
+HcclResult HcclCommGetHandleWithName(const char* commName, HcclComm* comm) {
+    return guarded_hccl(__func__, [&]() -> Status {
+        GRADUS_TRY(not_null(kHccl, "commName", commName));
+        GRADUS_TRY(not_null(kHccl, "comm", comm));
+        const auto found = find_by_name(commName);
+        if (!found.ok()) return found.status();
+        *comm = *found;
+        return {};
+    });
+}
+
+HcclResult HcclCommGetStatus(const char* commId, HcclCommStatus* status) {
+    return guarded_hccl(__func__, [&]() -> Status {
+        GRADUS_TRY(not_null(kHccl, "commId", commId));
+        GRADUS_TRY(not_null(kHccl, "status", status));
+        const auto handle = find_by_name(commId);
+        if (!handle.ok()) return handle.status();
+        const auto comm = find_comm(*handle);
+        if (!comm.ok()) return comm.status();
+        *status = (*comm)->failure().ok() ? HCCL_COMM_STATUS_READY : HCCL_COMM_STATUS_INVALID;
+        return {};
+    });
+}
+
+HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult* asyncError) {
+    return guarded_hccl(__func__, [&]() -> Status {
+        const auto found = find_comm(comm);
+        if (!found.ok()) return found.status();
+        GRADUS_TRY(not_null(kHccl, "asyncError", asyncError));
+        *asyncError = static_cast<HcclResult>((*found)->failure().code());
+        return {};
+    });
+}
+
+const char* HcclGetErrorString(HcclResult code) {
+    switch (code) {
+        case HCCL_SUCCESS:
+            return "no error";
+        case HCCL_E_PARA:
+            return "an argument is wrong";
+        case HCCL_E_PTR:
+            return "a pointer is NULL";
+        case HCCL_E_MEMORY:
+            return "memory could not be had or used";
+        case HCCL_E_INTERNAL:
+            return "an error inside the library";
+        case HCCL_E_NOT_SUPPORT:
+            return "not supported";
+        case HCCL_E_NOT_FOUND:
+            return "not found";
+        case HCCL_E_UNAVAIL:
+            return "not available";
+        case HCCL_E_SYSCALL:
+            return "a system call failed";
+        case HCCL_E_TIMEOUT:
+            return "a rank did not come in time";
+        case HCCL_E_OPEN_FILE_FAILURE:
+            return "a file could not be opened";
+        case HCCL_E_TCP_CONNECT:
+            return "no connection by TCP";
+        case HCCL_E_ROCE_CONNECT:
+            return "no connection by RoCE";
+        case HCCL_E_TCP_TRANSFER:
+            return "a transfer by TCP failed";
+        case HCCL_E_ROCE_TRANSFER:
+            return "a transfer by RoCE failed";
+        case HCCL_E_RUNTIME:
+            return "a call of the runtime failed";
+        case HCCL_E_DRV:
+            return "a call of the driver failed";
+        case HCCL_E_PROFILING:
+            return "a call of the profiler failed";
+        case HCCL_E_CCE:
+            return "a call of CCE failed";
+        case HCCL_E_NETWORK:
+            return "a call of the network failed";
+        case HCCL_E_AGAIN:
+            return "still in use, try again";
+        case HCCL_E_REMOTE:
+            return "another rank has failed";
+        case HCCL_E_SUSPENDING:
+            return "the communicator is being suspended";
+        case HCCL_E_OPRETRY_FAIL:
+            return "a repeated operation failed";
+        case HCCL_E_OOM:
+            return "out of memory";
+        case HCCL_E_IN_STATUS:
+            return "the communicator is not in a state for this";
+        default:
+            return "an unknown error";
+    }
+}
+
+HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue) {
+    return guarded_hccl(__func__, [&]() -> Status {
+        if (config != HCCL_DETERMINISTIC)
+            return {HCCL_E_PARA, concat("config: ", static_cast<int>(config), ", expected HCCL_DETERMINISTIC")};
+        if (configValue.value < 0 || configValue.value > 2)
+            return {HCCL_E_PARA, concat("configValue: ", configValue.value, ", expected 0, 1 or 2")};
+        const Lock lock = hold();
+        deterministic = configValue.value;
+        return {};
+    });
+}
+
+HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue* configValue) {
+    return guarded_hccl(__func__, [&]() -> Status {
+        GRADUS_TRY(not_null(kHccl, "configValue", configValue));
+        if (config != HCCL_DETERMINISTIC)
+            return {HCCL_E_PARA, concat("config: ", static_cast<int>(config), ", expected HCCL_DETERMINISTIC")};
+        const Lock lock = hold();
+        configValue->value = deterministic;
+        return {};
+    });
+}
+
+uint32_t HcclGetCommConfigCapability(void) { return 12; }  // all up to the name of the buffer, which is number 11
+
+HcclResult HcclGroupStart(void) { return guarded_hccl(__func__, begin_group); }
+HcclResult HcclGroupEnd(void) { return guarded_hccl(__func__, end_group); }
+
+HcclResult HcclGroupStatusGet(bool* isGroupEnabled) {
+    return guarded_hccl(__func__, [&]() -> Status {
+        GRADUS_TRY(not_null(kHccl, "isGroupEnabled", isGroupEnabled));
+        *isGroupEnabled = in_group();
+        return {};
+    });
+}
+
+HcclResult HcclCommSuspend(HcclComm comm) {
+    return guarded_hccl(__func__, [&] { return not_supported(comm, "HcclCommSuspend"); });
+}
+HcclResult HcclCommResume(HcclComm comm) {
+    return guarded_hccl(__func__, [&] { return not_supported(comm, "HcclCommResume"); });
+}
+
+}  // extern "C"

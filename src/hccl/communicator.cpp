@@ -1,0 +1,116 @@
+#include "hccl/communicator.h"
+
+#include <algorithm>
+
+#include "base/observer.h"
+#include "runtime/context.h"
+
+namespace gradus::hccl {
+namespace {
+
+void add(std::vector<Footprint>& list, const std::byte* base, std::span<const Block> blocks, bool written,
+         const char* argument) {
+    uint64_t begin = ~uint64_t{0}, end = 0;
+    for (const Block& b : blocks) {
+        if (b.bytes == 0) continue;
+        begin = std::min(begin, b.offset);
+        end = std::max(end, b.offset + b.bytes);
+    }
+    if (begin < end) list.push_back({base + begin, end - begin, written, argument});
+}
+
+// Only what the program got from us, unless option `memory` says that any will do.
+Status check_memory(const Footprint& footprint, Memory memory, CommTask& task) {
+    auto allocation = find_allocation(footprint.begin);
+    if (!allocation) {
+        if (memory == Memory::any) return {};
+        return {HCCL_E_PARA, concat(footprint.argument,
+                                    ": an address outside every device allocation "
+                                    "(GRADUS_MEMORY=any allows other memory)")};
+    }
+    if (!allocation->contains(footprint.begin, footprint.bytes))
+        return {HCCL_E_PARA, concat(footprint.argument, ": ", footprint.bytes,
+                                    " bytes leave their device allocation of ", allocation->footprint(), " bytes")};
+    task.owned.push_back(std::move(allocation));
+    return {};
+}
+
+// For who observes.
+std::unique_ptr<TaskInfo> info_of(const std::vector<Footprint>& footprints) {
+    auto info = gradus::describe(TaskKind::collective);
+    if (!info) return info;
+    for (const Footprint& f : footprints) {
+        const auto bytes = static_cast<int64_t>(f.bytes);
+        const TensorView view{.rank = 1, .size = {bytes}, .stride = {1}, .dtype = DType::u8};
+        info->accesses.push_back({f.argument, f.begin, view, !f.written, f.written});
+        info->bytes += bytes;
+    }
+    return info;
+}
+
+}  // namespace
+
+std::vector<Footprint> footprints_of(const Work& work) {
+    std::vector<Footprint> list;
+    if (const auto* batch = std::get_if<Batch>(&work)) {
+        for (const Transfer& t : *batch) {
+            const Block whole{0, t.bytes};
+            add(list, t.data, {&whole, 1}, !t.sends, t.sends ? "sendBuf" : "recvBuf");
+        }
+        return list;
+    }
+    const auto& c = std::get<Collective>(work);
+    const bool one = c.terms.kind == Kind::broadcast;
+    add(list, c.send, c.out, false, one ? "buf" : "sendBuf");
+    add(list, c.recv, c.in, true, one ? "buf" : "recvBuf");
+    return list;
+}
+
+Clock::time_point Communicator::deadline() const {
+    if (is.exec_timeout_s == 0) return Clock::time_point::max();
+    return Clock::now() + std::chrono::seconds(is.exec_timeout_s);
+}
+
+CommTask::CommTask(std::shared_ptr<Communicator> comm, Work work) : comm_(std::move(comm)), work_(std::move(work)) {
+    const Lock lock = hold();
+    ++comm_->pending;
+}
+
+CommTask::~CommTask() { end({}); }
+
+Text CommTask::failure() const noexcept { return status_.message(); }
+
+int CommTask::end(const Status& status) noexcept {
+    const Lock lock = hold();
+    if (!ended_) {
+        status_ = status;
+        --comm_->pending;
+    }
+    ended_ = true;
+    return status.ok() ? 0 : ACL_ERROR_RT_INTERNAL_ERROR;
+}
+
+Status submit(const std::shared_ptr<Communicator>& comm, Work work, aclrtStream handle) {
+    const auto settings = config();
+    if (!settings.ok()) return {HCCL_E_PARA, settings.status().message()};
+    const auto stream = find_stream(handle);
+    if (!stream.ok()) return {HCCL_E_PARA, stream.status().message()};
+    if (settings->limits && (*stream)->device() != comm->is.device)
+        return {HCCL_E_PARA, concat("stream: of device ", (*stream)->device(), ", the communicator is of device ",
+                                    comm->is.device, " (a limit of the device: GRADUS_LIMITS=off lifts it)")};
+    GRADUS_TRY(comm->failure());
+    std::unique_ptr<CommTask> task = comm->make_task(std::move(work));
+    const std::vector<Footprint> footprints = footprints_of(task->work());
+    task->info = info_of(footprints);
+    tell(task->info.get(), &Observer::on_attempt);
+    for (const Footprint& footprint : footprints) GRADUS_TRY(check_memory(footprint, settings->memory, *task));
+    CommTask& issued = *task;
+    {
+        const Lock lock = hold();
+        issued.issue(**stream);
+    }
+    const Status queued = (*stream)->submit(std::move(task));
+    return queued.ok() ? queued : Status(HCCL_E_RUNTIME, queued.message());
+}
+
+}  // namespace gradus::hccl

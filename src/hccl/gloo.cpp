@@ -1,0 +1,54 @@
+#include <dlfcn.h>
+
+#include <stdexcept>
+
+#include "hccl/gloo_module.h"
+#include "hccl/shared.h"
+
+namespace gradus::hccl {
+namespace {
+
+// Beside this library, wherever that is.
+std::string module_path() {
+    Dl_info info;
+    if (dladdr(reinterpret_cast<const void*>(&module_path), &info) == 0) return "libgradus_gloo.so";
+    std::string path = info.dli_fname;
+    path.resize(path.rfind('/') + 1);  // to nothing where there is none
+    return path.append("libgradus_gloo.so");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> open_gloo(Link& link, const std::string& ip, uint32_t rank, uint32_t ranks,
+                                             Clock::time_point deadline) {
+    void* const module = dlopen(module_path().c_str(), RTLD_NOW | RTLD_LOCAL);
+    auto* const open = module != nullptr ? reinterpret_cast<OpenGloo>(dlsym(module, kOpenGlooName)) : nullptr;
+    if (open == nullptr) {
+        const char* const why = dlerror();
+        return Status(HCCL_E_NOT_SUPPORT,
+                      concat("ranks on several machines need Gloo: install libgloo-dev (Debian) and build again; ",
+                             why != nullptr ? why : "libgradus_gloo.so has no such function"));
+    }
+    const auto checked = [](const Status& status) {
+        if (!status.ok()) throw std::runtime_error(status.message().c_str());
+    };
+    const GlooMeeting meeting{rank,
+                              ranks,
+                              ip,
+                              deadline,
+                              [&](const std::string& key, const std::string& value) { checked(link.put(key, value)); },
+                              [&](const std::string& key) {
+                                  std::vector<std::string> values;
+                                  checked(link.get({key}, values, deadline, "an address did not come: of rank "));
+                                  return values[0];
+                              }};
+    try {
+        return open(meeting);
+    } catch (const std::bad_alloc&) {
+        throw;
+    } catch (const std::exception& error) {
+        return Status(HCCL_E_TCP_CONNECT, concat("Gloo at ", ip, ": ", error.what()));
+    }
+}
+
+}  // namespace gradus::hccl

@@ -1,0 +1,173 @@
+// Over Gloo's connections between all pairs of ranks: a message a rank and round, all under way at once.
+#include "hccl/gloo_module.h"
+
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace gradus::hccl {
+namespace {
+
+constexpr size_t kChunk = size_t{4} << 20;
+constexpr auto kForEver = std::chrono::hours(24 * 365);
+
+std::chrono::milliseconds until(Clock::time_point deadline) {
+    if (deadline == Clock::time_point::max()) return kForEver;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    return std::max(left, std::chrono::milliseconds(1));
+}
+
+class Store final : public gloo::rendezvous::Store {
+  public:
+    explicit Store(const GlooMeeting& meeting) : meeting_(meeting) {}
+    void set(const std::string& key, const std::vector<char>& data) override {
+        meeting_.put("gloo/" + key, {data.begin(), data.end()});
+    }
+    std::vector<char> get(const std::string& key) override {
+        const std::string value = meeting_.get("gloo/" + key);
+        return {value.begin(), value.end()};
+    }
+    void wait(const std::vector<std::string>&) override {}  // get() waits
+
+  private:
+    const GlooMeeting& meeting_;
+};
+
+class GlooTransport final : public Transport {
+  public:
+    explicit GlooTransport(const GlooMeeting& meeting) : rank_(meeting.rank), ranks_(meeting.ranks), next_(ranks_ * 2) {
+        gloo::transport::tcp::attr where;
+        where.hostname = meeting.ip;
+        auto device = gloo::transport::tcp::CreateDevice(where);
+        context_ = std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank_), static_cast<int>(ranks_));
+        context_->setTimeout(until(meeting.deadline));
+        Store store(meeting);
+        context_->connectFullMesh(store, device);
+    }
+
+    size_t chunk() const override { return kChunk; }
+
+    Status exchange(std::span<const Outgoing> out, std::span<Incoming> in, Clock::time_point deadline) override {
+        return guarded(deadline, [&]() -> Status {
+            size_t aside = 0;
+            for (uint32_t r = 0; r < ranks_; ++r)
+                if (r != rank_ && in[r].to == nullptr) aside += in[r].bytes;
+            if (aside_.size() < aside) aside_.resize(aside);
+            const uint64_t tag = round_++;
+            std::byte* free = aside_.data();
+            for (uint32_t i = 1; i < ranks_; ++i) {
+                const uint32_t from = (rank_ + ranks_ - i) % ranks_, to = (rank_ + i) % ranks_;
+                if (in[from].bytes > 0) {
+                    std::byte* const at = in[from].to != nullptr ? in[from].to : free;
+                    if (in[from].to == nullptr) free += in[from].bytes;
+                    in[from].at = at;
+                    receive(at, in[from].bytes, from, tag);
+                }
+                if (out[to].bytes > 0) send(out[to].from, out[to].bytes, to, tag);
+            }
+            return wait(deadline), Status();
+        });
+    }
+
+    // First both sides tell each other what they have: a rendezvous, and Gloo would drop the connection over lengths
+    // that differ.
+    Status transfer(std::span<const Transfer> batch, Clock::time_point deadline) override {
+        struct Words {
+            uint64_t bytes, type;
+        };
+        return guarded(deadline, [&]() -> Status {
+            std::vector<Words> said(batch.size()), heard(batch.size());
+            std::vector<uint64_t> tags(batch.size());
+            for (size_t i = 0; i < batch.size(); ++i) {
+                const Transfer& t = batch[i];
+                tags[i] = kTransferTags + 4 * next_[2 * t.peer + (t.sends ? 1 : 0)]++;
+                said[i] = {t.bytes, static_cast<uint64_t>(t.type)};
+                if (t.peer == rank_) continue;
+                receive(reinterpret_cast<std::byte*>(&heard[i]), sizeof(Words), t.peer, tags[i] + (t.sends ? 1 : 0));
+                send(reinterpret_cast<std::byte*>(&said[i]), sizeof(Words), t.peer, tags[i] + (t.sends ? 0 : 1));
+            }
+            wait(deadline);
+            for (size_t i = 0; i < batch.size(); ++i) {
+                const Transfer& t = batch[i];
+                if (t.peer == rank_ || (heard[i].bytes == said[i].bytes && heard[i].type == said[i].type)) continue;
+                const Words &sent = t.sends ? said[i] : heard[i], &received = t.sends ? heard[i] : said[i];
+                return {HCCL_E_PARA, concat("HcclSend: ranks disagree: rank ", t.sends ? rank_ : t.peer, " sends ",
+                                            describe(sent.bytes, static_cast<uint32_t>(sent.type)), " to rank ",
+                                            t.sends ? t.peer : rank_, ", which receives ",
+                                            describe(received.bytes, static_cast<uint32_t>(received.type)))};
+            }
+            for (size_t i = 0; i < batch.size(); ++i) {
+                const Transfer& t = batch[i];
+                if (t.peer == rank_) continue;
+                t.sends ? send(t.data, t.bytes, t.peer, tags[i] + 2) : receive(t.data, t.bytes, t.peer, tags[i] + 2);
+            }
+            copy_own(batch);
+            return wait(deadline), Status();
+        });
+    }
+
+    void give_up() noexcept override {
+        try {
+            context_->closeConnections();
+        } catch (...) {  // they are closed already
+        }
+    }
+
+  private:
+    static constexpr uint64_t kTransferTags = uint64_t{1} << 40;
+    using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
+
+    void send(const std::byte* from, size_t bytes, uint32_t to, uint64_t tag) {
+        sends_.push_back(context_->createUnboundBuffer(const_cast<std::byte*>(from), bytes));  // NOLINT: Gloo reads it
+        sends_.back()->send(static_cast<int>(to), tag);
+    }
+    void receive(std::byte* to, size_t bytes, uint32_t from, uint64_t tag) {
+        receives_.push_back(context_->createUnboundBuffer(to, bytes));
+        receives_.back()->recv(static_cast<int>(from), tag);
+    }
+    void wait(Clock::time_point deadline) {
+        for (const Buffer& b : receives_) b->waitRecv(until(deadline));
+        for (const Buffer& b : sends_) b->waitSend(until(deadline));
+        receives_.clear(), sends_.clear();
+    }
+    template <typename F>
+    Status guarded(Clock::time_point deadline, const F& f) {
+        try {
+            return f();
+        } catch (const gloo::Exception& error) {
+            give_up();
+            receives_.clear(), sends_.clear();
+            if (Clock::now() >= deadline) return {HCCL_E_TIMEOUT, "missing: a rank on another machine"};
+            return {HCCL_E_REMOTE, concat("a connection is lost: ", error.what())};
+        }
+    }
+    void copy_own(std::span<const Transfer> batch) const {
+        size_t sent = 0;
+        for (const Transfer& to : batch) {
+            if (to.sends || to.peer != rank_) continue;
+            while (sent < batch.size() && !(batch[sent].sends && batch[sent].peer == rank_)) ++sent;
+            if (sent == batch.size()) return;
+            std::memmove(to.data, batch[sent++].data, to.bytes);
+        }
+    }
+
+    const uint32_t rank_, ranks_;
+    std::vector<uint64_t> next_;  // transfers so far, with every rank and in both directions
+    std::shared_ptr<gloo::rendezvous::Context> context_;
+    std::vector<std::byte> aside_;
+    std::vector<Buffer> sends_, receives_;
+    uint64_t round_ = 0;
+};
+
+}  // namespace
+}  // namespace gradus::hccl
+
+extern "C" __attribute__((visibility("default"))) std::unique_ptr<gradus::hccl::Transport> gradus_open_gloo(
+    const gradus::hccl::GlooMeeting& meeting) {
+    return std::make_unique<gradus::hccl::GlooTransport>(meeting);
+}

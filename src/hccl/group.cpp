@@ -1,0 +1,152 @@
+// Groups of calls: what would wait for each other if it were done one after the other is done together.
+#include <condition_variable>
+#include <mutex>
+
+#include "hccl/api.h"
+#include "runtime/thread.h"
+
+namespace gradus::hccl {
+namespace {
+
+struct PendingBatch {
+    std::shared_ptr<Communicator> comm;
+    aclrtStream stream;
+    Batch batch;
+};
+
+struct Group {
+    int depth = 0;
+    GroupKind kind = GroupKind::none;
+    std::vector<std::unique_ptr<Init>> inits;
+    std::vector<PendingBatch> batches;
+};
+thread_local std::unique_ptr<Group> group;
+
+// A handle that stands for nothing yet.
+class Reserved {
+  public:
+    Reserved() : handle_(Communicators::instance().add(nullptr)) {}
+    ~Reserved() {
+        if (handle_ != nullptr) Communicators::instance().take(handle_);
+    }
+    Reserved(Reserved&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    Reserved& operator=(Reserved&&) = delete;
+    HcclComm fill(std::shared_ptr<Communicator> comm) noexcept {
+        Communicators::instance().replace(handle_, std::move(comm));
+        return std::exchange(handle_, nullptr);
+    }
+
+  private:
+    HcclComm handle_;
+};
+
+Result<std::shared_ptr<Communicator>> run_caught(const Init& init) noexcept {
+    try {
+        return init.run();
+    } catch (const std::bad_alloc&) {
+        return Status(HCCL_E_MEMORY, "out of memory");
+    } catch (const std::exception& error) {
+        return Status(HCCL_E_INTERNAL, error.what());
+    }
+}
+
+// Each in a thread of its own, the last in this one.
+struct Together {
+    std::mutex mutex;
+    std::condition_variable ended;
+    size_t running = 0;
+    struct One {
+        const Init* init;
+        Together* all;
+        Result<std::shared_ptr<Communicator>> result = Status(HCCL_E_RUNTIME, "no thread can be had");
+    };
+    std::vector<One> ones;
+
+    void run() {
+        for (One& one : ones) {
+            if (&one == &ones.back()) {
+                one.result = run_caught(*one.init);
+                break;
+            }
+            {
+                const std::lock_guard lock(mutex);
+                ++running;
+            }
+            const auto body = [](void* argument) {
+                One& self = *static_cast<One*>(argument);
+                self.result = run_caught(*self.init);
+                const std::lock_guard lock(self.all->mutex);
+                --self.all->running;
+                self.all->ended.notify_all();
+            };
+            if (start_thread("gradus-init", body, &one)) continue;
+            const std::lock_guard lock(mutex);
+            --running;
+        }
+        std::unique_lock lock(mutex);
+        ended.wait(lock, [this] { return running == 0; });
+    }
+};
+
+Status run_inits(const std::vector<std::unique_ptr<Init>>& inits) {
+    Together together;
+    for (const auto& init : inits) together.ones.push_back({init.get(), &together});
+    if (together.ones.empty()) return {};
+    together.run();
+    for (const Together::One& one : together.ones)
+        if (!one.result.ok()) return one.result.status();  // those that were made go with the list
+    for (Together::One& one : together.ones) *one.init->comm = Communicators::instance().add(std::move(*one.result));
+    return {};
+}
+
+}  // namespace
+
+bool in_group() noexcept { return group != nullptr; }
+
+Status enter_group_as(GroupKind kind) {
+    if (!group) return {};
+    if (group->kind != GroupKind::none && group->kind != kind)
+        return {HCCL_E_PARA, "a group has either inits, or sends and receives, or collectives"};
+    group->kind = kind;
+    return {};
+}
+
+Status begin_group() {
+    if (!group) group = std::make_unique<Group>();
+    ++group->depth;
+    return {};
+}
+
+Status end_group() {
+    if (!group) return {HCCL_E_PARA, "no HcclGroupStart came before"};
+    if (--group->depth > 0) return {};
+    const std::unique_ptr<Group> ended = std::move(group);
+    GRADUS_TRY(run_inits(ended->inits));
+    for (PendingBatch& pending : ended->batches)
+        GRADUS_TRY(submit(pending.comm, std::move(pending.batch), pending.stream));
+    return {};
+}
+
+Status make_communicator(std::unique_ptr<Init> init) {
+    if (group) {
+        GRADUS_TRY(enter_group_as(GroupKind::inits));
+        group->inits.push_back(std::move(init));
+        return {};
+    }
+    Reserved place;  // once all ranks are there, nothing may fail
+    auto made = init->run();
+    if (!made.ok()) return made.status();
+    *init->comm = place.fill(std::move(*made));
+    return {};
+}
+
+Status add_transfer(const std::shared_ptr<Communicator>& comm, const Transfer& transfer, aclrtStream stream) {
+    if (!group) return submit(comm, Batch{transfer}, stream);
+    GRADUS_TRY(enter_group_as(GroupKind::transfers));
+    for (PendingBatch& pending : group->batches)
+        if (pending.comm == comm && pending.stream == stream) return pending.batch.push_back(transfer), Status();
+    group->batches.push_back({comm, stream, {transfer}});
+    return {};
+}
+
+}  // namespace gradus::hccl

@@ -1,0 +1,272 @@
+#include "hccl/hub.h"
+
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "runtime/thread.h"
+
+namespace gradus::hccl {
+namespace {
+
+// Strangers are many, slow, or talk nonsense; this bounds what they cost.
+constexpr size_t kMostConnections = 2048, kMostStrangers = 64;
+constexpr auto kHelloPatience = std::chrono::seconds(5);
+
+struct Value {
+    std::string bytes;
+    Socket file;  // any descriptor closes like a socket
+};
+
+struct Connection {
+    Socket socket;
+    Clock::time_point since = Clock::now();
+    bool known = false, up = false;
+    uint32_t rank = 0;
+    std::string received;
+    Socket file;  // came with what is received
+    std::vector<std::string> wanted;
+};
+
+class Hub {
+  public:
+    Hub(const MeetingPoint& at, std::chrono::seconds patience)
+        : key_(at.key), patience_(patience), opens_again_(at.may_be_late) {}
+    std::vector<Socket> listeners;
+
+    void serve() {
+        auto lonely_since = Clock::now();
+        for (;;) {
+            std::vector<pollfd> polled;
+            for (const Socket& s : listeners) polled.push_back({s.get(), POLLIN, 0});
+            for (const auto& c : connections_) polled.push_back({c->socket.get(), POLLIN, 0});
+            poll(polled.data(), polled.size(), 200);
+            const size_t listening = listeners.size(), talking = connections_.size();
+            for (size_t i = 0; i < listening; ++i)
+                if (polled[i].revents != 0) accept_from(listeners[i]);
+            for (size_t i = 0; i < talking; ++i)
+                if (polled[listening + i].revents != 0) read(*connections_[i]);
+            drop_slow_strangers();
+            std::erase_if(connections_, [](const auto& c) { return !c->socket.open(); });
+            const bool lonely =
+                std::none_of(connections_.begin(), connections_.end(), [](auto& c) { return c->known; });
+            if (!lonely) {
+                lonely_since = Clock::now();
+                visited_ = true;
+            } else if (complete_ || (visited_ && opens_again_) || Clock::now() - lonely_since > patience_) {
+                return;
+            } else {  // all went before they were complete: they may come again
+                values_.clear();
+                ranks_ = 0;
+            }
+        }
+    }
+
+  private:
+    void accept_from(const Socket& listener) {
+        Socket socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (!socket.open()) return;
+        const auto strangers = std::count_if(connections_.begin(), connections_.end(),
+                                             [](const auto& c) { return !c->known && c->socket.open(); });
+        if (connections_.size() >= kMostConnections || static_cast<size_t>(strangers) >= kMostStrangers) return;
+        connections_.push_back(std::make_unique<Connection>());
+        connections_.back()->socket = std::move(socket);
+    }
+
+    void drop_slow_strangers() {
+        for (const auto& c : connections_)
+            if (!c->known && Clock::now() - c->since > kHelloPatience) c->socket.close();
+    }
+
+    void read(Connection& c) {
+        char room[1 << 16];
+        const size_t most = c.known ? sizeof room : sizeof(Hello) - c.received.size();
+        iovec part{room, most};
+        alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+        msghdr message{};
+        message.msg_iov = &part, message.msg_iovlen = 1;
+        message.msg_control = control, message.msg_controllen = sizeof control;
+        const ssize_t n = recvmsg(c.socket.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+        if (n <= 0) return lose(c, n < 0 ? "its connection broke" : "it ended, or its process was killed");
+        if (const cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+            int got = -1;
+            std::memcpy(&got, CMSG_DATA(header), sizeof got);
+            Socket file(got);
+            if (c.known) c.file = std::move(file);
+        }
+        c.received.append(room, static_cast<size_t>(n));
+        if (!c.known && !greet(c)) return;
+        while (c.socket.open() && take_frame(c)) {
+        }
+    }
+
+    // False: not yet, or never.
+    bool greet(Connection& c) {
+        Hello hello;
+        if (c.received.size() < sizeof hello) return false;
+        std::memcpy(&hello, c.received.data(), sizeof hello);
+        c.received.clear();
+        if (hello.magic != Hello::kMagic || hello.key != key_) return c.socket.close(), false;
+        if (ranks_ == 0) ranks_ = hello.ranks;
+        c.rank = hello.rank;
+        for (const auto& o : connections_)  // one that has ended may come again before its end was seen
+            if (o->known && o->socket.open() && o->rank == c.rank) read(*o);
+        Text why;
+        if (hello.ranks != ranks_)
+            why = concat("rank ", hello.rank, " counts ", hello.ranks, " ranks, others ", ranks_);
+        else if (std::any_of(connections_.begin(), connections_.end(),
+                             [&](const auto& o) { return o->known && o->socket.open() && o->rank == c.rank; }))
+            why = concat("rank ", hello.rank, " has joined already");
+        else if (complete_)
+            why = "all ranks have joined already: a root info is for one communicator";
+        if (!why.empty()) {
+            tell(c, FrameType::gone, "", std::string(why.view()), -1, HCCL_E_PARA);
+            return c.socket.close(), false;
+        }
+        return c.known = true;
+    }
+
+    bool take_frame(Connection& c) {
+        FrameHeader header;
+        if (c.received.size() < sizeof header) return false;
+        std::memcpy(&header, c.received.data(), sizeof header);
+        if (header.key_bytes > kMostKey || header.value_bytes > kMostValue) return lose(c, "it sent nonsense"), false;
+        const size_t whole = sizeof header + header.key_bytes + header.value_bytes;
+        if (c.received.size() < whole) return false;
+        const std::string key = c.received.substr(sizeof header, header.key_bytes);
+        std::string value = c.received.substr(sizeof header + header.key_bytes, header.value_bytes);
+        c.received.erase(0, whole);
+        switch (header.type) {
+            case FrameType::put:
+                return put(c, key, std::move(value)), true;
+            case FrameType::get:
+                return get(c, key), true;
+            case FrameType::up:
+                return up(c), true;
+            case FrameType::leave:
+                return c.socket.close(), false;
+            case FrameType::abort:
+                return tell_all(c, value, header.code), true;
+            default:
+                return lose(c, "it sent nonsense"), false;
+        }
+    }
+
+    void put(Connection& c, const std::string& key, std::string value) {
+        Value& v = values_[key];
+        v.bytes = std::move(value);
+        v.file = std::move(c.file);
+        for (const auto& other : connections_)
+            if (const auto n = std::erase(other->wanted, key); n > 0 && other->socket.open())
+                tell(*other, FrameType::value, key, v.bytes, v.file.get(), 0);
+    }
+
+    void get(Connection& c, const std::string& key) {
+        const auto it = values_.find(key);
+        if (it == values_.end())
+            c.wanted.push_back(key);
+        else
+            tell(c, FrameType::value, key, it->second.bytes, it->second.file.get(), 0);
+    }
+
+    void up(Connection& c) {
+        c.up = true;
+        const auto n = std::count_if(connections_.begin(), connections_.end(), [](const auto& o) { return o->up; });
+        complete_ |= static_cast<uint32_t>(n) == ranks_;
+    }
+
+    void lose(Connection& c, const char* how) {
+        c.socket.close();
+        if (c.known) tell_all(c, std::string(concat("rank ", c.rank, " is gone: ", how).view()), HCCL_E_REMOTE);
+    }
+
+    void tell_all(const Connection& about, const std::string& why, uint32_t code) {
+        for (const auto& c : connections_)
+            if (c.get() != &about && c->known && c->socket.open()) tell(*c, FrameType::gone, "", why, -1, code);
+    }
+
+    static void tell(Connection& c, FrameType type, const std::string& key, const std::string& value, int file,
+                     uint32_t code) {
+        const FrameHeader header{type, static_cast<uint32_t>(key.size()), static_cast<uint32_t>(value.size()), code};
+        std::string frame(sizeof header, '\0');
+        std::memcpy(frame.data(), &header, sizeof header);
+        frame += key + value;
+        const bool by_unix = [&] {
+            sockaddr_storage self{};
+            socklen_t size = sizeof self;
+            return getsockname(c.socket.get(), reinterpret_cast<sockaddr*>(&self), &size) == 0 &&
+                   self.ss_family == AF_UNIX;
+        }();
+        if (!send_all(c.socket, frame.data(), frame.size(), by_unix ? file : -1, Clock::now() + kHelloPatience).ok())
+            c.socket.close();
+    }
+
+    const Key key_;
+    const std::chrono::seconds patience_;
+    const bool opens_again_;  // whoever comes again brings a new one
+    bool visited_ = false;
+    std::vector<std::unique_ptr<Connection>> connections_;
+    std::map<std::string, Value> values_;
+    uint32_t ranks_ = 0;
+    bool complete_ = false;
+};
+
+}  // namespace
+
+Status start_hub(MeetingPoint& at, std::chrono::seconds patience) {
+    auto hub = std::make_unique<Hub>(at, patience);
+    if (!at.unix_name.empty()) {
+        auto listener = listen_at(Address::unix_name(at.unix_name));
+        if (!listener.ok()) return listener.status();
+        hub->listeners.push_back(std::move(*listener));
+    }
+    if (!at.ip.empty()) {
+        auto address = Address::internet(at.ip, at.port);
+        if (!address.ok()) return address.status();
+        auto listener = listen_at(*address);
+        if (!listener.ok())
+            return {listener.status().code(), concat(listener.status().message(), " (", at.ip, ":", at.port, ")")};
+        sockaddr_storage self{};
+        socklen_t size = sizeof self;
+        getsockname(listener->get(), reinterpret_cast<sockaddr*>(&self), &size);
+        at.port = ntohs(reinterpret_cast<sockaddr_in&>(self).sin_port);  // at the same place in both families
+        hub->listeners.push_back(std::move(*listener));
+    }
+    const auto body = [](void* argument) {
+        const std::unique_ptr<Hub> self(static_cast<Hub*>(argument));
+        try {
+            self->serve();
+        } catch (...) {  // out of memory: the connections close, and all ranks know
+        }
+    };
+    if (!start_thread("gradus-hub", body, hub.get()))
+        return {HCCL_E_RUNTIME, "no thread can be had for the meeting point"};
+    static_cast<void>(hub.release());
+    return {};
+}
+
+std::string this_machine() {
+    std::string boot;
+    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+    struct stat network {};
+    if (stat("/proc/self/ns/net", &network) != 0) return boot;
+    return boot + "/" + std::to_string(network.st_ino);
+}
+
+Result<Key> random_key() {
+    Key key;
+    if (getrandom(key.data(), sizeof key, 0) == sizeof key) return key;
+    return Status(HCCL_E_SYSCALL, "getrandom gave no random numbers");
+}
+
+}  // namespace gradus::hccl

@@ -1,0 +1,147 @@
+#include "hccl/link.h"
+
+#include <poll.h>
+
+#include <cstring>
+#include <thread>
+
+namespace gradus::hccl {
+namespace {
+
+constexpr auto kSoon = std::chrono::seconds(10);
+
+Result<Socket> reach(const MeetingPoint& at, bool& by_unix, Clock::time_point deadline) {
+    by_unix = !at.unix_name.empty() && at.machine == this_machine();
+    if (by_unix) {
+        auto socket = connect_to(Address::unix_name(at.unix_name), deadline);
+        if (socket.ok() || at.ip.empty()) return socket;
+        by_unix = false;
+    }
+    if (at.ip.empty())
+        return Status(HCCL_E_TCP_CONNECT,
+                      "the root info is of another machine, and its process listens on that machine alone: "
+                      "HCCL_IF_IP or HCCL_SOCKET_IFNAME there chooses an address for others");
+    auto address = Address::internet(at.ip, at.port);
+    if (!address.ok()) return address.status();
+    return connect_to(*address, deadline);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Link>> Link::connect(const MeetingPoint& at, uint32_t rank, uint32_t ranks,
+                                            Clock::time_point deadline) {
+    auto link = std::make_unique<Link>();
+    for (;;) {
+        auto socket = reach(at, link->by_unix_, deadline);
+        if (socket.ok()) {
+            link->socket_ = std::move(*socket);
+            break;
+        }
+        if (Clock::now() >= deadline || socket.status().code() != HCCL_E_TCP_CONNECT || !at.may_be_late) {
+            Text where = at.ip.empty() ? concat(at.unix_name) : concat(at.ip, ":", at.port);
+            return Status(socket.status().code(),
+                          concat("nobody listens where the ranks meet (", where, "): ", socket.status().message()));
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    Hello hello;
+    hello.key = at.key, hello.rank = rank, hello.ranks = ranks;
+    if (Status sent = send_all(link->socket_, &hello, sizeof hello, -1, deadline); !sent.ok()) return sent;
+    return link;
+}
+
+Link::~Link() {
+    if (is_up_ && socket_.open()) static_cast<void>(send(FrameType::leave, "", "", -1, 0));
+}
+
+Status Link::send(FrameType type, const std::string& key, const std::string& value, int file, uint32_t code) {
+    const FrameHeader header{type, static_cast<uint32_t>(key.size()), static_cast<uint32_t>(value.size()), code};
+    std::string frame(sizeof header, '\0');
+    std::memcpy(frame.data(), &header, sizeof header);
+    frame += key + value;
+    return send_all(socket_, frame.data(), frame.size(), file, Clock::now() + kSoon);
+}
+
+std::string Link::own_ip(const MeetingPoint& at) const {
+    sockaddr_storage self{};
+    socklen_t size = sizeof self;
+    if (!by_unix_ && getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&self), &size) == 0)
+        return to_text(reinterpret_cast<const sockaddr*>(&self));
+    return at.ip.empty() ? "127.0.0.1" : at.ip;
+}
+
+Status Link::put(const std::string& key, const std::string& value, int file) {
+    const std::lock_guard lock(mutex_);
+    return send(FrameType::put, key, value, file, 0);
+}
+
+Status Link::receive(Clock::time_point deadline) {
+    FrameHeader header;
+    int file = -1;
+    GRADUS_TRY(receive_all(socket_, &header, sizeof header, &file, deadline));
+    Socket came(file);
+    if (header.key_bytes > kMostKey || header.value_bytes > kMostValue)
+        return {HCCL_E_TCP_TRANSFER, "the meeting point sent nonsense"};
+    std::string key(header.key_bytes, '\0'), value(header.value_bytes, '\0');
+    const auto soon = Clock::now() + kSoon;
+    GRADUS_TRY(receive_all(socket_, key.data(), key.size(), nullptr, soon));
+    GRADUS_TRY(receive_all(socket_, value.data(), value.size(), nullptr, soon));
+    if (header.type == FrameType::gone) return {static_cast<int>(header.code), Text(value)};
+    if (came.open()) file_ = std::move(came);
+    values_[key] = std::move(value);
+    return {};
+}
+
+Status Link::get(const std::vector<std::string>& keys, std::vector<std::string>& values, Clock::time_point deadline,
+                 const char* missing, Socket* file) {
+    const std::lock_guard lock(mutex_);
+    for (const std::string& key : keys) GRADUS_TRY(send(FrameType::get, key, "", -1, 0));
+    for (const std::string& key : keys)
+        while (!values_.contains(key)) {
+            const Status received = receive(deadline);
+            if (received.ok()) continue;
+            if (received.code() != HCCL_E_TIMEOUT) return failed_ = received;
+            Text list;
+            for (size_t i = 0; i < keys.size(); ++i)
+                if (!values_.contains(keys[i])) append(list, list.empty() ? "" : ", ", static_cast<uint64_t>(i));
+            return {HCCL_E_TIMEOUT, concat(missing, list)};
+        }
+    values.clear();
+    for (const std::string& key : keys) values.push_back(std::move(values_.extract(key).mapped()));
+    if (file != nullptr) *file = std::move(file_);
+    return {};
+}
+
+Status Link::up() {
+    const std::lock_guard lock(mutex_);
+    is_up_ = true;
+    return send(FrameType::up, "", "", -1, 0);
+}
+
+void Link::abort(const Status& why) noexcept {
+    try {
+        const std::lock_guard lock(mutex_);
+        static_cast<void>(
+            send(FrameType::abort, "", std::string(why.message().view()), -1, static_cast<uint32_t>(why.code())));
+    } catch (...) {  // no memory to say it: the end of the connection will
+    }
+}
+
+Status Link::news(std::chrono::milliseconds patience) noexcept {
+    try {
+        const std::unique_lock lock(mutex_, std::try_to_lock);  // whoever has it reads the news as well
+        if (!lock.owns_lock()) return {};
+        for (int wait = static_cast<int>(patience.count()); failed_.ok(); wait = 0) {
+            pollfd p{socket_.get(), POLLIN, 0};
+            if (poll(&p, 1, wait) <= 0) break;
+            failed_ = receive(Clock::now() + kSoon);
+            if (failed_.code() == HCCL_E_REMOTE && failed_.message().view().starts_with("the other side"))
+                failed_ = {HCCL_E_REMOTE, "the process that called HcclGetRootInfo is gone"};
+        }
+        return failed_;
+    } catch (...) {
+        return {HCCL_E_MEMORY, "out of memory"};
+    }
+}
+
+}  // namespace gradus::hccl

@@ -1,0 +1,44 @@
+// A rank's connection to the hub: open as long as the communicator lives, so that its end is noticed.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "hccl/hub.h"
+
+namespace gradus::hccl {
+
+class Link {
+  public:
+    // Tries until the deadline: the hub may still be on its way up.
+    static Result<std::unique_ptr<Link>> connect(const MeetingPoint& at, uint32_t rank, uint32_t ranks,
+                                                 Clock::time_point deadline);
+    ~Link();
+
+    bool by_unix() const { return by_unix_; }
+    std::string own_ip(const MeetingPoint& at) const;  // by which this machine reaches the others
+    Status put(const std::string& key, const std::string& value, int file = -1);
+    // Waits for them; HCCL_E_TIMEOUT says which have not come, as `missing` names them.
+    Status get(const std::vector<std::string>& keys, std::vector<std::string>& values, Clock::time_point deadline,
+               const char* missing, Socket* file = nullptr);
+    Status up();
+    void abort(const Status& why) noexcept;
+
+    // What the hub has told of the others; waits so long for it.
+    Status news(std::chrono::milliseconds patience = std::chrono::milliseconds(0)) noexcept;
+
+  private:
+    Status send(FrameType type, const std::string& key, const std::string& value, int file, uint32_t code);
+    Status receive(Clock::time_point deadline);  // one frame
+
+    std::mutex mutex_;
+    Socket socket_;
+    bool by_unix_ = false, is_up_ = false;
+    Status failed_;
+    std::map<std::string, std::string> values_;
+    Socket file_;
+};
+
+}  // namespace gradus::hccl

@@ -1,0 +1,14 @@
+// A rank whose others are in other processes: its tasks wait in their stream's own thread.
+#pragma once
+
+#include <memory>
+
+#include "hccl/communicator.h"
+#include "hccl/link.h"
+
+namespace gradus::hccl {
+
+std::shared_ptr<Communicator> make_remote(std::unique_ptr<Link> link, std::unique_ptr<Transport> transport,
+                                          Membership membership);
+
+}  // namespace gradus::hccl

@@ -1,0 +1,46 @@
+// How bytes get from rank to rank where ranks do not share an address space. One thread at a time calls a transport,
+// and waits in it: until the others have come, the deadline is over, or one of them is known to be gone.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/cpu.h"
+#include "base/status.h"
+#include "hccl/collective.h"
+
+namespace gradus::hccl {
+
+using Clock = std::chrono::steady_clock;
+
+struct Outgoing {
+    const std::byte* from = nullptr;
+    size_t bytes = 0;
+};
+struct Incoming {
+    std::byte* to = nullptr;  // where to put it; null: wherever the transport has it
+    size_t bytes = 0;
+    const std::byte* at = nullptr;  // out: where it is, until the next exchange
+};
+
+class Transport {
+  public:
+    virtual ~Transport() = default;
+
+    // Most bytes that one rank may give away in one exchange; what several get alike counts once.
+    virtual size_t chunk() const = 0;
+    // All ranks: out[r] to rank r, in[r] from rank r; nothing with oneself.
+    virtual Status exchange(std::span<const Outgoing> out, std::span<Incoming> in, Clock::time_point deadline) = 0;
+    // Sends and receives with some ranks, all at once, in order between two.
+    virtual Status transfer(std::span<const Transfer> batch, Clock::time_point deadline) = 0;
+    // This rank has failed: whoever waits for it, and cannot look for news, is to be woken.
+    virtual void give_up() noexcept {}
+};
+
+// The collective on this rank, from the agreement to the last byte.
+Status run_collective(Transport& transport, uint32_t rank, uint32_t ranks, Collective& collective, Isa isa,
+                      Clock::time_point deadline);
+
+}  // namespace gradus::hccl

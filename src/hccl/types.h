@@ -1,0 +1,23 @@
+// Element types and operations of collectives: names, sizes, and which of them the device reduces.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/status.h"
+#include "hccl/hccl_types.h"
+
+namespace gradus::hccl {
+
+constexpr uint64_t kMostCount = 0x7FFFFFFFF;  // of elements in one call
+constexpr uint32_t kMostRanks = 1024;
+
+size_t size_of(HcclDataType type);  // bytes; 0: not a type
+Text name_of(HcclDataType type);
+Text name_of(HcclReduceOp op);
+
+Status check_type(const char* argument, HcclDataType type);  // whether it can be moved
+// Whether the device would reduce it; `limits` off: whatever a CPU can. A list of counts: sum, max and min alone.
+Status check_reduction(HcclDataType type, HcclReduceOp op, bool with_counts, bool limits);
+
+}  // namespace gradus::hccl

@@ -1,0 +1,154 @@
+// Ranks that disagree, do not come, leave or lose their work: a code and a sentence on every other rank, soon.
+#include <chrono>
+
+#include "ranks.h"
+#include "testing/runtime.h"
+
+namespace gradus::testing {
+namespace {
+
+constexpr auto kF32 = HCCL_DATA_TYPE_FP32;
+constexpr auto kSum = HCCL_REDUCE_SUM;
+
+class Failures : public ::testing::TestWithParam<const char*> {
+  protected:
+    // All streams fail with these words, the communicators are dead, and the next call says so at once.
+    static void expect_all_fail(World& w, const std::vector<std::string>& words, int async) {
+        Buffer x(64);
+        for (uint32_t r = 0; r < w.size(); ++r) {
+            SCOPED_TRACE("rank " + std::to_string(r));
+            take_message();
+            EXPECT_EQ(aclrtSynchronizeStream(w.streams[r]), 507000);
+            const std::string message = take_message();
+            for (const std::string& word : words) EXPECT_NE(message.find(word), std::string::npos) << message;
+            HcclResult error = HCCL_SUCCESS;
+            EXPECT_EQ(HcclGetCommAsyncError(w.comms[r], &error), 0);
+            EXPECT_EQ(error, async);
+            EXPECT_EQ(HcclBroadcast(x.data(), 1, kF32, 0, w.comms[r], w.streams[r]), async);
+        }
+    }
+};
+
+TEST_P(Failures, RanksDisagree) {
+    Buffer x(4096);
+    struct Difference {
+        const char* words;
+        uint64_t count;
+        HcclDataType type;
+        HcclReduceOp op;
+    };
+    for (const Difference& d : {Difference{"count 8 on rank 1, 7 on rank 0", 8, kF32, kSum},
+                                Difference{"dataType int32 on rank 1, fp32 on rank 0", 7, HCCL_DATA_TYPE_INT32, kSum},
+                                Difference{"op max on rank 1, sum on rank 0", 7, kF32, HCCL_REDUCE_MAX}}) {
+        World w(3, GetParam());
+        ASSERT_TRUE(w.made);
+        for (uint32_t r = 0; r < 3; ++r)
+            ASSERT_EQ(HcclAllReduce(x.data() + 1024 * r, x.data() + 1024 * r, r == 1 ? d.count : 7,
+                                    r == 1 ? d.type : kF32, r == 1 ? d.op : kSum, w.comms[r], w.streams[r]),
+                      0);
+        expect_all_fail(w, {"HcclAllReduce", d.words}, HCCL_E_PARA);
+    }
+    {
+        World w(2, GetParam());
+        for (uint32_t r = 0; r < 2; ++r)
+            ASSERT_EQ(HcclBroadcast(x.data() + 64 * r, 1, kF32, r, w.comms[r], w.streams[r]), 0);
+        expect_all_fail(w, {"root 1 on rank 1, 0 on rank 0"}, HCCL_E_PARA);
+    }
+    {
+        World w(2, GetParam());
+        ASSERT_EQ(HcclBarrier(w.comms[0], w.streams[0]), 0);
+        ASSERT_EQ(HcclBroadcast(x.data(), 1, kF32, 0, w.comms[1], w.streams[1]), 0);
+        expect_all_fail(w, {"rank 1 called HcclBroadcast, rank 0 HcclBarrier"}, HCCL_E_PARA);
+    }
+    {
+        World w(2, GetParam());
+        const uint64_t out[2][2] = {{1, 2}, {3, 4}}, in[2][2] = {{1, 3}, {5, 4}}, at[2] = {0, 8};
+        for (uint32_t r = 0; r < 2; ++r)
+            ASSERT_EQ(HcclAlltoAllV(x.data() + 256 * r, out[r], at, kF32, x.data() + 1024 + 256 * r, in[r], at, kF32,
+                                    w.comms[r], w.streams[r]),
+                      0)
+                << take_message();
+        expect_all_fail(w, {"rank 0 sends 8 bytes to rank 1, which expects 20"}, HCCL_E_PARA);
+    }
+    {
+        World w(2, GetParam());
+        ASSERT_EQ(HcclSend(x.data(), 4, kF32, 1, w.comms[0], w.streams[0]), 0);
+        ASSERT_EQ(HcclRecv(x.data() + 64, 8, kF32, 0, w.comms[1], w.streams[1]), 0);
+        expect_all_fail(w, {"rank 0 sends 4 × fp32 to rank 1, which receives 8 × fp32"}, HCCL_E_PARA);
+    }
+}
+
+TEST_P(Failures, ARankDoesNotCome) {
+    const Variable timeout("HCCL_EXEC_TIMEOUT", "1");
+    Buffer x(4096);
+    {
+        World w(3, GetParam());
+        ASSERT_TRUE(w.made);
+        const auto start = std::chrono::steady_clock::now();
+        for (const uint32_t r : {0u, 2u}) ASSERT_EQ(HcclBarrier(w.comms[r], w.streams[r]), 0);
+        for (const uint32_t r : {0u, 2u}) {
+            EXPECT_EQ(aclrtSynchronizeStream(w.streams[r]), 507000);
+            const std::string message = take_message();
+            EXPECT_NE(message.find("HCCL_EXEC_TIMEOUT"), std::string::npos) << message;
+            EXPECT_NE(message.find("missing: "), std::string::npos) << message;
+            if (std::string(GetParam()) != "gloo")
+                EXPECT_NE(message.find("missing: rank 1"), std::string::npos) << message;
+        }
+        EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+    }
+    World w(2, GetParam());
+    ASSERT_EQ(HcclRecv(x.data(), 1, kF32, 1, w.comms[0], w.streams[0]), 0);
+    EXPECT_EQ(aclrtSynchronizeStream(w.streams[0]), 507000);
+    EXPECT_NE(take_message().find("HCCL_EXEC_TIMEOUT"), std::string::npos);
+}
+
+TEST_P(Failures, ARankHasDestroyedItsCommunicator) {
+    World w(2, GetParam());
+    ASSERT_TRUE(w.made);
+    ASSERT_EQ(HcclCommDestroy(w.comms[1]), 0);
+    w.comms[1] = nullptr;
+    Buffer x(64);
+    const int code = HcclBroadcast(x.data(), 1, kF32, 0, w.comms[0], w.streams[0]);
+    EXPECT_TRUE(code == 0 || code == HCCL_E_REMOTE) << take_message();
+    if (code == 0) EXPECT_EQ(aclrtSynchronizeStream(w.streams[0]), 507000);
+    HcclResult error = HCCL_SUCCESS;
+    EXPECT_EQ(HcclGetCommAsyncError(w.comms[0], &error), 0);
+    EXPECT_EQ(error, HCCL_E_REMOTE);
+}
+
+TEST_P(Failures, AStreamIsDestroyedWithWork) {
+    World w(2, GetParam());
+    ASSERT_TRUE(w.made);
+    Gate gate;
+    ASSERT_EQ(gate.hold(w.streams[1]), 0);
+    gate.wait_until_reached();
+    for (uint32_t r = 0; r < 2; ++r) ASSERT_EQ(HcclBarrier(w.comms[r], w.streams[r]), 0);
+    EXPECT_EQ(HcclCommDestroy(w.comms[0]), HCCL_E_AGAIN);
+    EXPECT_EQ(aclrtSetDevice(1), 0);
+    EXPECT_EQ(aclrtDestroyStreamForce(w.streams[1]), 0);
+    w.streams[1] = nullptr;
+    EXPECT_EQ(aclrtSynchronizeStream(w.streams[0]), 507000);
+    EXPECT_NE(take_message().find("rank 1 dropped its work"), std::string::npos);
+    gate.open();
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, Failures, ::testing::ValuesIn(transports()),
+                         [](const auto& over) { return std::string(over.param); });
+
+// A synchronous copy waits for a collective whose ranks have all been asked, and not for one that needs the program.
+TEST(Order, SynchronousCopies) {
+    World w(2, "local");
+    Buffer x(64), y(64);
+    std::fill_n(x.data(), 64, 1), std::fill_n(y.data(), 64, 2);
+    ASSERT_EQ(HcclAllReduce(x.data(), x.data(), 64, HCCL_DATA_TYPE_INT8, kSum, w.comms[0], w.streams[0]), 0);
+    unsigned char byte = 0;
+    EXPECT_EQ(aclrtSetDevice(0), 0);
+    EXPECT_EQ(aclrtMemcpy(&byte, 1, x.data(), 1, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+    EXPECT_EQ(byte, 1);
+    ASSERT_EQ(HcclAllReduce(y.data(), y.data(), 64, HCCL_DATA_TYPE_INT8, kSum, w.comms[1], w.streams[1]), 0);
+    EXPECT_EQ(aclrtMemcpy(&byte, 1, x.data(), 1, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+    EXPECT_EQ(byte, 3);
+}
+
+}  // namespace
+}  // namespace gradus::testing
