@@ -1,5 +1,6 @@
 #include "hccl/hub.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <vector>
@@ -255,9 +255,23 @@ Status start_hub(MeetingPoint& at, std::chrono::seconds patience) {
     return {};
 }
 
+std::optional<std::string> read_file(const char* path) {
+    const Socket file(open(path, O_RDONLY | O_CLOEXEC));  // any descriptor closes like a socket
+    if (!file.open()) return {};
+    std::string text;
+    std::array<char, 4096> part;
+    for (;;) {
+        const ssize_t got = ::read(file.get(), part.data(), part.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return {};
+        if (got == 0) return text;
+        text.append(part.data(), static_cast<size_t>(got));
+    }
+}
+
 std::string this_machine() {
-    std::string boot;
-    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+    std::string boot = read_file("/proc/sys/kernel/random/boot_id").value_or("");
+    while (!boot.empty() && boot.back() == '\n') boot.pop_back();
     struct stat network {};
     if (stat("/proc/self/ns/net", &network) != 0) return boot;
     return boot + "/" + std::to_string(network.st_ino);

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "hccl/socket.h"
@@ -53,6 +54,9 @@ struct MeetingPoint {
 
 // Listens, and serves in a thread of its own until all ranks have left, or nobody has come for so long.
 Status start_hub(MeetingPoint& at, std::chrono::seconds patience);
+
+// Nothing where it cannot be read. Not a std::ifstream, which keeps a refused allocation to itself and is then empty.
+std::optional<std::string> read_file(const char* path);
 
 std::string this_machine();
 Result<Key> random_key();

@@ -1,9 +1,7 @@
 // Rank tables: every rank reads the same file, which says where all are. Rank 0 opens the meeting point, whose name and
 // key are made of the file's content.
 #include <unistd.h>
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <thread>
 
 #include "base/json.h"
@@ -125,11 +123,9 @@ Key key_of(const std::string& text) {  // FNV-1a, twice
 
 Result<std::shared_ptr<Communicator>> join_by_rank_table(const char* path, const HcclEnvironment& environment,
                                                          Membership membership) {
-    std::ifstream file(path);
-    if (!file) return Status(HCCL_E_OPEN_FILE_FAILURE, concat("clusterInfo: cannot read '", path, "'"));
-    std::stringstream text;
-    text << file.rdbuf();
-    const auto devices = read_devices(text.str());
+    const std::optional<std::string> text = read_file(path);
+    if (!text) return Status(HCCL_E_OPEN_FILE_FAILURE, concat("clusterInfo: cannot read '", path, "'"));
+    const auto devices = read_devices(*text);
     if (!devices.ok()) return Status(HCCL_E_PARA, concat("clusterInfo: ", path, ": ", devices.status().message()));
     const auto self = devices->find(membership.rank);
     if (self == devices->end())
@@ -140,7 +136,7 @@ Result<std::shared_ptr<Communicator>> join_by_rank_table(const char* path, const
     bool one_server = true;
     for (const auto& [rank, device] : *devices) one_server &= device.server == root.server;
     MeetingPoint at;
-    at.key = key_of(text.str());
+    at.key = key_of(*text);
     at.may_be_late = true;
     char name[64];
     std::snprintf(name, sizeof name, "gradus-hccl-table-%016lx-%u", at.key[0], getuid());

@@ -20,6 +20,7 @@ struct Case {
     bool stays = false;         // what is given out once is valid for ever
     bool caches = false;        // a context keeps the default stream that the call has made
     bool needs_thread = false;  // and answers HCCL_E_RUNTIME where none can be had
+    bool spends = false;        // what was prepared, even where it fails: a meeting takes place once
     bool stream_waits = false;  // for this call: only afterwards does the stream end
 };
 using Cases = std::vector<Case>;

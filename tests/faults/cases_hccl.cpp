@@ -43,6 +43,7 @@ const char* rank_table() {
 int finished(World& w, int code) { return code != 0 ? code : aclrtSynchronizeStream(w.stream); }
 
 void add_communicators(Adder add) {
+    rank_table();  // made while memory is to be had
     const auto with = [](Case& added) -> Case& { return added.prepare = with_comm, added; };
     Case& root = add.works("HcclGetRootInfo", [](World& w) { return HcclGetRootInfo(&w.info); });
     root.stays = root.needs_thread = true;  // its thread, for a while
@@ -50,12 +51,12 @@ void add_communicators(Adder add) {
     for (Case* c : {&add.works("HcclCommInitRootInfo",
                                [](World& w) { return HcclCommInitRootInfo(1, &w.info, 0, &w.out.comm); })}) {
         c->prepare = with_info;
-        c->stays = true;
+        c->stays = c->spends = true;
     }
     Case& configured = add.works("HcclCommInitRootInfoConfig", [](World& w) {
         return HcclCommInitRootInfoConfig(1, &w.info, 0, &w.config, &w.out.comm);
     });
-    configured.prepare = with_info, configured.stays = true;
+    configured.prepare = with_info, configured.stays = configured.spends = true;
     Case& table = add.works("HcclCommInitClusterInfo",
                             [](World& w) { return HcclCommInitClusterInfo(rank_table(), 0, &w.out.comm); });
     table.stays = table.needs_thread = true;
