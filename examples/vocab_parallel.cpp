@@ -194,6 +194,7 @@ static int rank_main(int rank, int ranks, HcclComm comm) {
     return good ? 0 : 1;
 }
 
+#ifndef WITH_MPI
 static int as_threads(int ranks) {
     std::vector<int32_t> devices;
     std::vector<HcclComm> comms(static_cast<size_t>(ranks));
@@ -212,6 +213,7 @@ static int as_threads(int ranks) {
     CHECK(aclFinalize());
     return *std::max_element(codes.begin(), codes.end());
 }
+#endif
 
 // A program with a process a rank; `share` hands rank 0's root info to the others.
 template <typename Share>

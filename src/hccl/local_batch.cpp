@@ -124,6 +124,7 @@ void LocalBatch::withdraw(Lock& lock) noexcept {
 }
 
 void LocalBatch::expire() noexcept {
+    if (group_->fate.failed) return;  // and others of it may be gone
     Text list;
     for (const Letter& letter : letters_)
         if (letter.partner == nullptr || !letter.partner->task->has_arrived_)

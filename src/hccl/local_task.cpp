@@ -118,6 +118,7 @@ Text LocalTask::missing() const noexcept {
 }
 
 void LocalTask::expire() noexcept {
+    if (group_->fate.failed) return;  // and others of it may be gone
     group_->fail({HCCL_E_TIMEOUT,
                   concat(function_of(collective().terms.kind), ": rank ", comm_->is.rank, " of ", comm_->is.name,
                          " waited ", comm_->is.exec_timeout_s, " s (HCCL_EXEC_TIMEOUT); missing: rank ", missing())});
