@@ -271,7 +271,8 @@ int run_command_line(int argc, char** argv, Session& session) {
     app.require_subcommand(0, 1);
     app.set_version_flag("--version", [] { return std::string("gradus ") + gradusVersion(); });
     app.get_formatter()->column_width(34);
-    for (const auto add : {add_list, add_describe, add_run, add_check, add_diff, add_bench, add_sanitize, add_trace, add_info})
+    for (const auto add :
+         {add_list, add_describe, add_run, add_check, add_diff, add_bench, add_sanitize, add_trace, add_info})
         add(app, session);
     app.footer(kFooter);  // now: a command inherits what is there when it is added
     for (CLI::App* command : app.get_subcommands(kEvery))

@@ -19,7 +19,8 @@ ACL_FUNC_VISIBILITY const char* gradusVersion(void);
 //                                    With either, all float outputs or all float arguments may be ACL_DOUBLE.
 //                                    f32, bf16, f16, bf16_sums, f16_sums: the same loop as arithmetic of so many bits
 //                                    computes, every intermediate rounded or every step of a sum, too; ACL_DOUBLE only
-//   mistake      GRADUS_MISTAKE      none, or a mistake of the operator's list in the catalogue, which golden then makes
+//   mistake      GRADUS_MISTAKE      none, or a mistake of the operator's list in the catalogue, which golden then
+//   makes
 //                                    on purpose; of a sum "NAME [begin,end)" leaves those terms out
 //   memory       GRADUS_MEMORY       device, any: whether tensors may lie in memory that no aclrt function knows of
 //   num_threads  GRADUS_NUM_THREADS  the CPUs this process may use (affinity, cgroup); 1 and up
@@ -38,9 +39,10 @@ ACL_FUNC_VISIBILITY const char* gradusGetOption(const char* name);
 // with name, kind, direction, optional, dtypes, golden_dtypes (besides, if precision is golden or magnitude), shape in
 // words over named sizes ("T1,N1,D"), allowed values and limits.
 // For tools that try operators out: of an argument, example (how to make one up) and promise (how near to golden an
-// output is: elementwise, summed or exact; terms, how many it sums; roundings, how often 16-bit types round on the way);
-// of an operator, mistakes (names of wrong formulas, or arguments that give their answers), sweep, bench and tiny (argument lists in the words of the gradus command), limit (what
-// binds its speed), targets (fractions of it) and roundings (what it rounds on the way). Keys are added, never renamed.
+// output is: elementwise, summed or exact; terms, how many it sums; roundings, how often 16-bit types round on the
+// way); of an operator, mistakes (names of wrong formulas, or arguments that give their answers), sweep, bench and tiny
+// (argument lists in the words of the gradus command), limit (what binds its speed), targets (fractions of it) and
+// roundings (what it rounds on the way). Keys are added, never renamed.
 ACL_FUNC_VISIBILITY const char* gradusCatalogue(void);
 
 typedef enum gradusKind {

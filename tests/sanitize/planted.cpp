@@ -2,9 +2,9 @@
 //   planted NAME [mended]
 // test_planted.py reads here what each must give: `expect` names the ids, `argument` is the one that the first finding
 // names; its two stacks go through the lines that end with a and b.
-#include <cstdlib>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <cstdlib>
 
 #include <atomic>
 #include <map>
