@@ -80,6 +80,25 @@ CommTask::~CommTask() { end({}); }
 
 Text CommTask::failure() const noexcept { return status_.message(); }
 
+void CommTask::to_library(const std::vector<Footprint>& footprints) {
+    if (!memory_policy().two_mappings) return;
+    const auto shift_of = [](const std::byte* address) {
+        const auto allocation = find_allocation(address);
+        return allocation ? allocation->shift() : 0;
+    };
+    if (auto* const batch = std::get_if<Batch>(&work_)) {
+        for (Transfer& t : *batch) t.data += shift_of(t.data);
+        return;
+    }
+    auto& c = std::get<Collective>(work_);
+    for (const Footprint& f : footprints) {  // of blocks: a buffer may begin outside of what it uses
+        if (f.written)
+            c.recv += shift_of(f.begin);
+        else
+            c.send += shift_of(f.begin);
+    }
+}
+
 int CommTask::end(const Status& status) noexcept {
     const Lock lock = hold();
     if (!ended_) {
@@ -104,6 +123,7 @@ Status submit(const std::shared_ptr<Communicator>& comm, Work work, aclrtStream 
     task->info = info_of(footprints);
     tell(task->info.get(), &Observer::on_attempt);
     for (const Footprint& footprint : footprints) GRADUS_TRY(check_memory(footprint, settings->memory, *task));
+    task->to_library(footprints);
     CommTask& issued = *task;
     {
         const Lock lock = hold();

@@ -91,6 +91,8 @@ class CommTask : public Task {
     Text failure() const noexcept override;
 
     const Work& work() const { return work_; }
+    // From the program's addresses to those that the library works at (runtime/memory.h): once, before issue().
+    void to_library(const std::vector<Footprint>& footprints);
     std::vector<std::shared_ptr<const Allocation>> owned;
 
   protected:

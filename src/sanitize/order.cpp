@@ -5,7 +5,9 @@
 namespace gradus::sanitize {
 namespace {
 
-bool is_work(TaskKind kind) { return kind == TaskKind::launch || kind == TaskKind::copy || kind == TaskKind::fill; }
+bool is_work(TaskKind kind) {
+    return kind == TaskKind::launch || kind == TaskKind::copy || kind == TaskKind::fill || kind == TaskKind::collective;
+}
 
 bool conflict(const Access& a, const Access& b) {
     return (a.writes || b.writes) && overlaps(a.view, b.view, b.address - a.address);

@@ -8,7 +8,10 @@ namespace {
 std::string number(uint64_t n) { return std::to_string(n); }
 
 const char* task_word(TaskKind kind) {
-    return kind == TaskKind::launch ? "launch" : kind == TaskKind::copy ? "copy" : "fill";
+    return kind == TaskKind::launch ? "launch"
+           : kind == TaskKind::copy ? "copy"
+           : kind == TaskKind::fill ? "fill"
+                                    : "collective";
 }
 
 std::string who(const Asked& task) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "hccl/hccl.h"
 #include "world.h"
 
 static bool mended = false;
@@ -612,6 +613,21 @@ PLANTED(rows_of_a_copy_reach_too_far) {
     const size_t width = 4 * kHalf;
     MUST(aclrtMemcpy2dAsync(all.at(mended ? width : width - 4), 4 * kWidth, from, 4 * kWidth, width, kRows,  // a
                             ACL_MEMCPY_DEVICE_TO_DEVICE, s2));                                               // a
+}
+
+// expect race argument=x
+PLANTED(collective_s_result_used_too_early) {
+    Buffer x(kX), y(kY);
+    Event e;
+    Stream s1, s2;
+    HcclComm comm = nullptr;
+    int32_t device = 0;
+    MUST(HcclCommInitAll(1, &device, &comm));
+    MUST(HcclAllReduce(x, x, kX / 4, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, comm, s1));  // b
+    if (mended) order(s1, s2, e);
+    glu(x, y, s2);  // a
+    sync(s1);
+    MUST(HcclCommDestroy(comm));
 }
 
 // expect race argument=src
