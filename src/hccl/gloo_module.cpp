@@ -7,6 +7,7 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <vector>
 
@@ -21,6 +22,38 @@ std::chrono::milliseconds until(Clock::time_point deadline) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     return std::max(left, std::chrono::milliseconds(1));
 }
+
+// While it lives, this thread gets none of these signals. Gloo writes to connections that may be lost, and a program
+// that has not thought of SIGPIPE would end of it; and Gloo's own thread has the mask of who makes it.
+class WithoutSignals {
+  public:
+    explicit WithoutSignals(const sigset_t& signals) { pthread_sigmask(SIG_BLOCK, &signals, &before_); }
+    ~WithoutSignals() {
+        const timespec now{};
+        const sigset_t pipe = only_pipe();
+        if (sigismember(&before_, SIGPIPE) == 0)
+            while (sigtimedwait(&pipe, nullptr, &now) == SIGPIPE) {
+            }
+        pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    }
+    WithoutSignals(const WithoutSignals&) = delete;
+    WithoutSignals& operator=(const WithoutSignals&) = delete;
+
+    static sigset_t only_pipe() {
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, SIGPIPE);
+        return set;
+    }
+    static sigset_t all() {
+        sigset_t set;
+        sigfillset(&set);
+        return set;
+    }
+
+  private:
+    sigset_t before_{};
+};
 
 class Store final : public gloo::rendezvous::Store {
   public:
@@ -41,13 +74,17 @@ class Store final : public gloo::rendezvous::Store {
 class GlooTransport final : public Transport {
   public:
     explicit GlooTransport(const GlooMeeting& meeting) : rank_(meeting.rank), ranks_(meeting.ranks), next_(ranks_ * 2) {
-        gloo::transport::tcp::attr where;
-        where.hostname = meeting.ip;
-        auto device = gloo::transport::tcp::CreateDevice(where);
+        const WithoutSignals no_pipe(WithoutSignals::only_pipe());
+        auto device = device_at(meeting.ip);
         context_ = std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank_), static_cast<int>(ranks_));
         context_->setTimeout(until(meeting.deadline));
         Store store(meeting);
         context_->connectFullMesh(store, device);
+    }
+
+    ~GlooTransport() override {
+        const WithoutSignals no_pipe(WithoutSignals::only_pipe());
+        context_.reset();
     }
 
     size_t chunk() const override { return kChunk; }
@@ -112,6 +149,7 @@ class GlooTransport final : public Transport {
     }
 
     void give_up() noexcept override {
+        const WithoutSignals no_pipe(WithoutSignals::only_pipe());
         try {
             context_->closeConnections();
         } catch (...) {  // they are closed already
@@ -120,6 +158,13 @@ class GlooTransport final : public Transport {
 
   private:
     static constexpr uint64_t kTransferTags = uint64_t{1} << 40;
+
+    static std::shared_ptr<gloo::transport::Device> device_at(const std::string& ip) {
+        const WithoutSignals none(WithoutSignals::all());  // its thread
+        gloo::transport::tcp::attr where;
+        where.hostname = ip;
+        return gloo::transport::tcp::CreateDevice(where);
+    }
     using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 
     void send(const std::byte* from, size_t bytes, uint32_t to, uint64_t tag) {
@@ -137,6 +182,7 @@ class GlooTransport final : public Transport {
     }
     template <typename F>
     Status guarded(Clock::time_point deadline, const F& f) {
+        const WithoutSignals no_pipe(WithoutSignals::only_pipe());
         try {
             return f();
         } catch (const gloo::Exception& error) {

@@ -50,6 +50,12 @@ Result<std::unique_ptr<Link>> Link::connect(const MeetingPoint& at, uint32_t ran
     return link;
 }
 
+// Who the other side of this connection is.
+static Status in_words(Status status) {
+    if (status.code() != HCCL_E_REMOTE || !status.message().view().starts_with("the other side")) return status;
+    return {HCCL_E_REMOTE, "the process that called HcclGetRootInfo is gone"};
+}
+
 Link::~Link() {
     if (!is_up_ || !socket_.open()) return;
     const FrameHeader farewell{FrameType::leave};  // as it is: a destructor has no memory to ask for
@@ -102,7 +108,7 @@ Status Link::get(const std::vector<std::string>& keys, std::vector<std::string>&
         while (!values_.contains(key)) {
             const Status received = receive(deadline);
             if (received.ok()) continue;
-            if (received.code() != HCCL_E_TIMEOUT) return failed_ = received;
+            if (received.code() != HCCL_E_TIMEOUT) return failed_ = in_words(received);
             Text list;
             for (size_t i = 0; i < keys.size(); ++i)
                 if (!values_.contains(keys[i])) append(list, list.empty() ? "" : ", ", static_cast<uint64_t>(i));
@@ -136,9 +142,7 @@ Status Link::news(std::chrono::milliseconds patience) noexcept {
         for (int wait = static_cast<int>(patience.count()); failed_.ok(); wait = 0) {
             pollfd p{socket_.get(), POLLIN, 0};
             if (poll(&p, 1, wait) <= 0) break;
-            failed_ = receive(Clock::now() + kSoon);
-            if (failed_.code() == HCCL_E_REMOTE && failed_.message().view().starts_with("the other side"))
-                failed_ = {HCCL_E_REMOTE, "the process that called HcclGetRootInfo is gone"};
+            failed_ = in_words(receive(Clock::now() + kSoon));
         }
         return failed_;
     } catch (...) {
