@@ -7,6 +7,7 @@ import re
 import struct
 import subprocess
 import termios
+import threading
 import unittest
 
 import numpy as np
@@ -126,20 +127,16 @@ class Terminal(Case):
         """What a terminal of that width is sent, on stdout and stderr."""
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        end = b"\0"  # written when the program has ended: what closes a terminal's last end may take its text with it
         with subprocess.Popen([BINARY, *words], stdout=slave, stderr=slave, cwd=self.directory) as process:
-            os.close(slave)
+            threading.Thread(target=lambda: (process.wait(), os.write(slave, end))).start()
             text = b""
-            while True:
-                try:
-                    piece = os.read(master, 65536)
-                except OSError:  # the other end is closed
-                    break
-                if not piece:
-                    break
-                text += piece
-            process.wait(timeout=60)
+            while not text.endswith(end):
+                text += os.read(master, 65536)
+        os.close(slave)
         os.close(master)
-        return text.decode()
+        self.assertEqual(process.returncode, 0, text)
+        return text.removesuffix(end).decode()
 
     def test_widths_follow_it(self):
         plain = lambda text: re.sub(r"\x1b\[[0-9;]*[mK]", "", text).replace("\r", "").splitlines()
