@@ -233,7 +233,9 @@ static int as_process(int rank, int ranks, const Share& share) {
 
 #ifndef WITH_MPI
 static int as_processes(int ranks) {
-    const std::string path = "/tmp/vocab_parallel." + std::to_string(getpid());
+    const char* const folder = std::getenv("TMPDIR");
+    const std::string path =
+        std::string(folder != nullptr ? folder : "/tmp") + "/vocab_parallel." + std::to_string(getpid());
     std::vector<pid_t> children;
     for (int rank = 0; rank < ranks; ++rank) {
         const pid_t child = fork();

@@ -23,7 +23,7 @@ void install(Observer& observer) noexcept {
 
 const char* current_function() noexcept { return function_here; }
 const void* current_site() noexcept { return site_here; }
-uint64_t fresh_subject() noexcept { return subjects.fetch_add(1, std::memory_order_relaxed) + 1; }
+uint64_t fresh_subject(uint64_t count) noexcept { return subjects.fetch_add(count, std::memory_order_relaxed) + 1; }
 
 void tell(const TaskInfo* task, void (Observer::*event)(const TaskInfo&)) {
     if (task == nullptr) return;

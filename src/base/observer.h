@@ -44,6 +44,10 @@ struct TaskInfo {
     // Which record (record, wait) or which callback (post, callback_wait); 0: a wait that waits for nothing.
     uint64_t subject = 0;
 
+    // Of a collective or a transfer between ranks of this process, one number for each pair of ranks and each
+    // direction: whom its coming lets begin, and for whom it waits.
+    std::vector<uint64_t> gives = {}, takes = {};
+
     // Filled in when a stream takes it. Tickets ascend over the process.
     uint64_t ticket = 0, stream = 0;
     int device = -1;
@@ -146,7 +150,7 @@ void observe(const F& f) {
 // for subjects.
 const char* current_function() noexcept;
 const void* current_site() noexcept;
-uint64_t fresh_subject() noexcept;
+uint64_t fresh_subject(uint64_t count = 1) noexcept;  // the first of `count`
 
 inline std::unique_ptr<TaskInfo> describe(TaskKind kind, uint64_t subject = 0) {
     if (!observed()) return nullptr;

@@ -13,27 +13,6 @@
 namespace gradus {
 namespace {
 
-std::string_view file_name(const char* path) {
-    const char* const slash = std::strrchr(path, '/');
-    return slash != nullptr ? slash + 1 : path;
-}
-
-void append_offset(Text& text, uintptr_t offset) {
-    char digits[20];
-    append(text, "+0x", std::string_view(digits, std::to_chars(digits, digits + sizeof digits, offset, 16).ptr));
-}
-
-// What the loader knows: an exported function, or the file.
-Text from_loader(const void* address) {
-    Text text;
-    Dl_info info;
-    if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return text;
-    const void* const base = info.dli_sname != nullptr ? info.dli_saddr : info.dli_fbase;
-    append(text, info.dli_sname != nullptr ? info.dli_sname : file_name(info.dli_fname));
-    append_offset(text, reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(base));
-    return text;
-}
-
 #ifdef GRADUS_BACKTRACE
 // Made by the first who asks; a second one that lost the race stays unused.
 constinit std::atomic<backtrace_state*> known_state = nullptr;
@@ -46,39 +25,71 @@ backtrace_state* state() {
     return known_state.compare_exchange_strong(state, made) ? made : state;
 }
 
-Text from_debug_information(const void* address) {
-    Text text;
+bool from_debug_information(uintptr_t pc, TakePlace take, void* to) {
     backtrace_state* const symbols = state();
-    if (symbols == nullptr) return text;
-    const auto frame = [](void* into, uintptr_t, const char* file, int line, const char* function) {
-        Text& places = *static_cast<Text*>(into);
+    if (symbols == nullptr) return false;
+    struct Taker {
+        TakePlace take;
+        void* to;
+        bool found;
+    } taker{take, to, false};
+    const auto ignore = [](void*, const char*, int) {};
+    const auto line = [](void* into, uintptr_t, const char* file, int number, const char* function) {
         if (file == nullptr) return 0;
-        append(places, places.empty() ? "" : ", ", file_name(file), ":", line);
-        if (function != nullptr) append(places, " ", function);
+        auto& [take_it, its, found] = *static_cast<Taker*>(into);
+        take_it(its, {file, number, function, 0});
+        found = true;
         return 0;
     };
-    const auto ignore = [](void*, const char*, int) {};
-    const uintptr_t call = reinterpret_cast<uintptr_t>(address) - 1;  // the call is before where it returns to
-    backtrace_pcinfo(symbols, call, frame, ignore, &text);
-    if (!text.empty()) return text;
-    const auto symbol = [](void* into, uintptr_t pc, const char* name, uintptr_t value, uintptr_t) {
+    backtrace_pcinfo(symbols, pc, line, ignore, &taker);
+    if (taker.found) return true;
+    const auto symbol = [](void* into, uintptr_t at, const char* name, uintptr_t begin, uintptr_t) {
         if (name == nullptr) return;
-        append(*static_cast<Text*>(into), name);
-        append_offset(*static_cast<Text*>(into), pc - value);
+        auto& [take_it, its, found] = *static_cast<Taker*>(into);
+        take_it(its, {nullptr, 0, name, at - begin});
+        found = true;
     };
-    backtrace_syminfo(symbols, call, symbol, ignore, &text);
-    return text;
+    backtrace_syminfo(symbols, pc, symbol, ignore, &taker);
+    return taker.found;
 }
 #else
-Text from_debug_information(const void*) { return {}; }
+bool from_debug_information(uintptr_t, TakePlace, void*) { return false; }
 #endif
+
+std::string_view file_name(const char* path) {
+    const char* const slash = std::strrchr(path, '/');
+    return slash != nullptr ? slash + 1 : path;
+}
+
+void append_place(void* to, const Place& place) {
+    Text& text = *static_cast<Text*>(to);
+    append(text, text.empty() ? "" : ", ");
+    if (place.line > 0) {
+        append(text, file_name(place.file), ":", place.line);
+        if (place.function != nullptr) append(text, " ", place.function);
+        return;
+    }
+    char digits[20];
+    append(text, place.function != nullptr ? place.function : file_name(place.file), "+0x",
+           std::string_view(digits, std::to_chars(digits, digits + sizeof digits, place.offset, 16).ptr));
+}
 
 }  // namespace
 
+void find_places(uintptr_t pc, TakePlace take, void* to) noexcept {
+    if (from_debug_information(pc, take, to)) return;
+    // what the loader knows: an exported function, or the file
+    Dl_info info{};
+    if (dladdr(reinterpret_cast<const void*>(pc), &info) == 0 || info.dli_fname == nullptr) return;  // NOLINT
+    const void* const base = info.dli_sname != nullptr ? info.dli_saddr : info.dli_fbase;
+    take(to, {info.dli_fname, 0, info.dli_sname, pc - reinterpret_cast<uintptr_t>(base)});
+}
+
 Text place_of(const void* return_address) noexcept {
-    if (return_address == nullptr) return {};
-    Text text = from_debug_information(return_address);
-    return text.empty() ? from_loader(return_address) : text;
+    Text text;
+    // the call is before where it returns to
+    if (return_address != nullptr) find_places(reinterpret_cast<uintptr_t>(return_address) - 1, append_place, &text);
+    return text;
 }
 
 }  // namespace gradus

@@ -36,7 +36,7 @@ Status check_memory(const Footprint& footprint, Memory memory, CommTask& task) {
 }
 
 // For who observes.
-std::unique_ptr<TaskInfo> info_of(const std::vector<Footprint>& footprints) {
+std::unique_ptr<TaskInfo> info_of(const std::vector<Footprint>& footprints, size_t partners) {
     auto info = gradus::describe(TaskKind::collective);
     if (!info) return info;
     for (const Footprint& f : footprints) {
@@ -45,6 +45,8 @@ std::unique_ptr<TaskInfo> info_of(const std::vector<Footprint>& footprints) {
         info->accesses.push_back({f.argument, f.begin, view, !f.written, f.written});
         info->bytes += bytes;
     }
+    info->gives.reserve(partners);
+    info->takes.reserve(partners);
     return info;
 }
 
@@ -120,7 +122,8 @@ Status submit(const std::shared_ptr<Communicator>& comm, Work work, aclrtStream 
     GRADUS_TRY(comm->failure());
     std::unique_ptr<CommTask> task = comm->make_task(std::move(work));
     const std::vector<Footprint> footprints = footprints_of(task->work());
-    task->info = info_of(footprints);
+    const auto* const batch = std::get_if<Batch>(&task->work());
+    task->info = info_of(footprints, batch != nullptr ? batch->size() : comm->is.ranks);
     tell(task->info.get(), &Observer::on_attempt);
     for (const Footprint& footprint : footprints) GRADUS_TRY(check_memory(footprint, settings->memory, *task));
     task->to_library(footprints);

@@ -27,6 +27,7 @@ struct Meeting {
     bool open = false;          // all meetings before it are over
     bool done = false;
     Status result;
+    uint64_t subject = 0;  // where somebody observes: the first of ranks²
     std::shared_ptr<Meeting> next;
 };
 

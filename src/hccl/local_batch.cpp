@@ -21,7 +21,12 @@ Mailbox& LocalBatch::mailbox_of(const Letter& letter) const noexcept {
 
 void LocalBatch::issue(const Stream& stream) noexcept {
     stream_ = &stream;
-    for (Letter& letter : letters_) post(letter);
+    for (Letter& letter : letters_) {
+        post(letter);
+        if (!info) continue;
+        if (letter.subject == 0) letter.subject = fresh_subject();
+        (letter.transfer.sends ? info->gives : info->takes).push_back(letter.subject);
+    }
 }
 
 void LocalBatch::post(Letter& letter) noexcept {
@@ -34,6 +39,7 @@ void LocalBatch::post(Letter& letter) noexcept {
     Letter& other = *box.first;
     box.first = std::exchange(other.next, nullptr);
     letter.partner = &other, other.partner = &letter;
+    letter.subject = other.subject;
     const Letter &sent = letter.transfer.sends ? letter : other, &received = letter.transfer.sends ? other : letter;
     if (sent.transfer.bytes != received.transfer.bytes || sent.transfer.type != received.transfer.type)
         group_->fail({HCCL_E_PARA, concat("HcclSend: ranks disagree: rank ", received.transfer.peer, " sends ",

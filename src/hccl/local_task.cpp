@@ -44,6 +44,18 @@ void LocalTask::issue(const Stream& stream) noexcept {
     meeting_ = before.next;
     meeting_->tasks[rank] = this;
     group_->last_joined[rank] = meeting_;
+    if (info) tell_partners();
+}
+
+// Everybody waits for everybody.
+void LocalTask::tell_partners() noexcept {
+    const uint64_t ranks = group_->ranks, rank = comm_->is.rank;
+    if (meeting_->subject == 0) meeting_->subject = fresh_subject(ranks * ranks);
+    for (uint64_t r = 0; r < ranks; ++r) {
+        if (r == rank) continue;
+        info->gives.push_back(meeting_->subject + rank * ranks + r);
+        info->takes.push_back(meeting_->subject + r * ranks + rank);
+    }
 }
 
 void LocalTask::arrive() noexcept {

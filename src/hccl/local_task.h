@@ -20,6 +20,7 @@ class LocalTask final : public CommTask, public Watched {
   private:
     Collective& collective() { return std::get<Collective>(work_); }
     bool complete() const { return meeting_->arrived == group_->ranks; }
+    void tell_partners() noexcept;
     Text missing() const noexcept;
     Status work_for_all() noexcept;
     void conclude(const Status& status) noexcept;
@@ -38,11 +39,12 @@ class LocalTask final : public CommTask, public Watched {
 
 // One send or receive, from its issue until both sides have it.
 struct Letter {
-    Transfer transfer;
+    const Transfer& transfer;  // of the task's work, whose addresses are settled after it is made
     LocalBatch* task = nullptr;
     Letter* partner = nullptr;
     Letter* next = nullptr;  // in the mailbox, while it has no partner
     bool taken = false, done = false;
+    uint64_t subject = 0;  // where somebody observes: the same on both sides
 };
 
 class LocalBatch final : public CommTask, public Watched {

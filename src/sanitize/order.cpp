@@ -1,6 +1,7 @@
 #include "sanitize/order.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gradus::sanitize {
 namespace {
@@ -26,7 +27,7 @@ bool covered(const Access& a, const Access& b) {
 void Order::task(const TaskInfo& info, Site site) {
     StreamState& stream = streams_[info.stream];
     const Asked asked{info.kind, info.function, info.ticket, info.stream, site};
-    stream.pending.push_back({asked, info.subject, info.accesses, host_});
+    stream.pending.push_back({asked, info.subject, info.accesses, host_, info.gives, info.takes});
     settle();
 }
 
@@ -35,28 +36,49 @@ void Order::settle() {
     for (bool moved = true; moved;) {
         moved = false;
         for (auto& [id, stream] : streams_)
-            while (!stream.pending.empty() && place(id, stream, false)) moved = true;
+            while (!stream.pending.empty() && stream.held_by == 0) {
+                moved |= give(id, stream);
+                if (!place(id, stream, false)) break;
+                moved = true;
+            }
     }
+}
+
+// The first of a stream has come: its partners on other streams may know.
+bool Order::give(uint64_t id, StreamState& stream) {
+    Pending& front = stream.pending.front();
+    if (front.gives.empty() || std::exchange(front.given, true)) return false;
+    Clock before = stream.clock;
+    before.join(front.known);
+    for (const uint64_t subject : front.gives) given_[subject] = {before, id, stream.number + 1, front.task.ticket};
+    return true;
+}
+
+bool Order::waits(const Pending& task) const {
+    if (task.task.kind == TaskKind::wait) return find_record(task.subject) == nullptr;
+    return !std::all_of(task.takes.begin(), task.takes.end(), [this](uint64_t take) { return given_.contains(take); });
 }
 
 bool Order::place(uint64_t id, StreamState& stream, bool forced) {
     Pending& front = stream.pending.front();
-    if (stream.held_by != 0 && !forced) return false;
-    const bool waits = front.task.kind == TaskKind::wait;
-    const Recorded* const record = waits ? find_record(front.subject) : nullptr;
-    if (waits && record == nullptr && !forced) return false;
+    if (waits(front) && !forced) return false;
 
     stream.clock.join(front.known);
-    if (record != nullptr) {
+    if (const Recorded* const record = front.task.kind == TaskKind::wait ? find_record(front.subject) : nullptr) {
         stream.clock.join(record->clock);
         stream.edges[record->stream] = {record->ticket, front.task.site, front.task.function};
     }
+    std::vector<Given> partners;
+    for (const uint64_t take : front.takes)
+        if (const auto given = given_.extract(take)) partners.push_back(given.mapped());
+    for (const Given& partner : partners) stream.clock.join(partner.before);
     stream.clock.advance(id, ++stream.number);
-    for (const Access& access : front.accesses) {
-        const uint64_t allocation = find_(access);
-        check(front.task, access, allocation, stream.clock);
-    }
+    for (const Access& access : front.accesses) check(front.task, access, stream.clock, partners);
     for (const Access& access : front.accesses) keep(front.task, stream.number, access, find_(access), stream.clock);
+    for (const Given& partner : partners) {  // only now: what both do at once may race
+        stream.clock.advance(partner.stream, partner.number);
+        stream.edges[partner.stream] = {partner.ticket, front.task.site, front.task.function};
+    }
     if (is_work(front.task.kind)) {
         stream.newest = front.task;
         stream.newest_number = stream.number;
@@ -82,13 +104,17 @@ bool Order::place(uint64_t id, StreamState& stream, bool forced) {
     return true;
 }
 
-void Order::check(const Asked& task, const Access& access, uint64_t allocation, const Clock& known) {
-    const auto it = kept_.find(allocation);
+void Order::check(const Asked& task, const Access& access, const Clock& known, const std::vector<Given>& partners) {
+    const auto it = kept_.find(find_(access));
     if (it == kept_.end()) return;
-    for (const Kept& kept : it->second)
-        if (kept.task.ticket != task.ticket && known.at(kept.task.stream) < kept.number &&
-            conflict(kept.access, access))
-            report_({kept, task, access, known, allocation});
+    for (const Kept& kept : it->second) {
+        if (kept.task.ticket == task.ticket || known.at(kept.task.stream) >= kept.number ||
+            !conflict(kept.access, access))
+            continue;
+        const bool together = std::any_of(partners.begin(), partners.end(),
+                                          [&](const Given& partner) { return partner.ticket == kept.task.ticket; });
+        report_({kept, task, access, known, kept.allocation, together});
+    }
 }
 
 // A later access to the same bytes stands for an earlier one, if it writes or both read: who is ordered after it is
@@ -108,8 +134,10 @@ void Order::keep(const Asked& task, uint64_t number, const Access& access, uint6
 void Order::begin(const TaskInfo& info) {
     StreamState& stream = streams_[info.stream];
     // it runs, so whatever it waited for is there: a record may have come by the end of its event
-    while (!stream.pending.empty() && stream.pending.front().task.ticket <= info.ticket)
+    while (!stream.pending.empty() && stream.pending.front().task.ticket <= info.ticket) {
+        give(info.stream, stream);
         place(info.stream, stream, true);
+    }
     settle();
     if (info.kind == TaskKind::host_function) callback_begin(info.ticket);
 }
@@ -127,6 +155,7 @@ void Order::dropped(const TaskInfo& info) {
     StreamState& stream = streams_[info.stream];
     if (stream.held_by == info.ticket) stream.held_by = 0;
     std::erase_if(stream.pending, [&](const Pending& pending) { return pending.task.ticket == info.ticket; });
+    for (const uint64_t subject : info.gives) given_.erase(subject);
     for (auto& [allocation, list] : kept_)
         std::erase_if(list, [&](const Kept& kept) {
             if (kept.task.ticket != info.ticket) return false;
@@ -183,7 +212,7 @@ void Order::retire() {
 
 void Order::host_access(const TaskInfo& info, Site site) {
     const Asked asked{info.kind, info.function, 0, 0, site};
-    for (const Access& access : info.accesses) check(asked, access, find_(access), host_);
+    for (const Access& access : info.accesses) check(asked, access, host_, {});
 }
 
 const Kept* Order::user_of(uint64_t allocation) {
@@ -260,6 +289,7 @@ void Order::after_fork() {
         stream.held_by = 0;
         host_.join(stream.clock);
     }
+    given_.clear();
     retire();
 }
 

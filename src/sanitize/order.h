@@ -5,6 +5,8 @@
 //   task asked for on s              s ⊔= host at the call; next number of s
 //   record                           the record's clock = s
 //   wait                             s ⊔= the record; one that nobody has asked for yet holds back what is behind it
+//   collective of ranks here         begins when all have come to it, and each s ⊔= all of them, itself included; a
+//                                    receive likewise after its send
 //   the program is told of the end   host ⊔= stream or record
 //   callback begins, ends            host ⊔= the stream there; what is behind it waits for its end, then s ⊔= host
 //
@@ -30,10 +32,11 @@ class Clock {
         const auto it = known_.find(stream);
         return it == known_.end() ? 0 : it->second;
     }
-    void advance(uint64_t stream, uint64_t number) { known_[stream] = number; }
+    void advance(uint64_t stream, uint64_t number) {
+        if (uint64_t& mine = known_[stream]; mine < number) mine = number;
+    }
     void join(const Clock& other) {
-        for (const auto& [stream, number] : other.known_)
-            if (uint64_t& mine = known_[stream]; mine < number) mine = number;
+        for (const auto& [stream, number] : other.known_) advance(stream, number);
     }
     void forget(uint64_t stream) { known_.erase(stream); }
 
@@ -63,6 +66,7 @@ struct Race {
     const Access& access;
     const Clock& known;  // of the later one
     uint64_t allocation;
+    bool together;  // parts of one collective or message
 };
 
 class Order {
@@ -108,6 +112,12 @@ class Order {
         uint64_t subject;
         std::vector<Access> accesses;
         Clock known;  // what the host knew when it asked
+        std::vector<uint64_t> gives, takes;
+        bool given = false;
+    };
+    struct Given {  // by a task that has come, and is the `number`th of its stream
+        Clock before;
+        uint64_t stream, number, ticket;
     };
     struct Recorded {
         Clock clock;
@@ -129,8 +139,10 @@ class Order {
     const Recorded* find_record(uint64_t record) const;
     void keep_record(uint64_t record, Recorded recorded);
     void settle();
+    bool give(uint64_t id, StreamState& stream);
+    bool waits(const Pending& task) const;
     bool place(uint64_t id, StreamState& stream, bool forced);
-    void check(const Asked& task, const Access& access, uint64_t allocation, const Clock& known);
+    void check(const Asked& task, const Access& access, const Clock& known, const std::vector<Given>& partners);
     void keep(const Asked& task, uint64_t number, const Access& access, uint64_t allocation, const Clock& known);
     void learn(const Clock& clock);
     void retire();
@@ -145,6 +157,7 @@ class Order {
     Recorded
         old_;  // of all records up to `old_until_`, joined: who waits for one of them knows too much, never too little
     uint64_t old_until_ = 0;
+    std::unordered_map<uint64_t, Given> given_;             // until it is taken
     std::unordered_map<uint64_t, Clock> callbacks_;         // by ticket or subject, until they begin
     std::unordered_map<uint64_t, std::vector<Kept>> kept_;  // by allocation
 };

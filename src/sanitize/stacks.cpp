@@ -1,7 +1,6 @@
 #include "sanitize/stacks.h"
 
 #include <cxxabi.h>
-#include <dlfcn.h>
 #include <link.h>
 #include <unwind.h>
 
@@ -9,9 +8,7 @@
 #include <cstdlib>
 #include <memory>
 
-#ifdef GRADUS_HAS_BACKTRACE
-#include <backtrace.h>
-#endif
+#include "base/symbols.h"
 
 namespace gradus::sanitize {
 namespace {
@@ -77,39 +74,20 @@ std::string readable(const char* name) {
     return text;
 }
 
-#ifdef GRADUS_HAS_BACKTRACE
-backtrace_state* state() {
-    static constinit backtrace_state* made = nullptr;  // behind the process lock
-    if (made == nullptr)
-        made = backtrace_create_state(
-            nullptr, 1, [](void*, const char*, int) {}, nullptr);
-    return made;
+void add_frame(void* to, const Place& place) {
+    Frame frame{place.line > 0 ? place.file : "", readable(place.function), place.line};
+    if (frame.file.empty() && frame.function.empty()) {
+        frame.function = place.file;
+        frame.function.erase(0, frame.function.rfind('/') + 1);
+    }
+    static_cast<std::vector<Frame>*>(to)->push_back(std::move(frame));
 }
-
-int add_frame(void* to, uintptr_t, const char* file, int line, const char* function) {
-    if (file == nullptr && function == nullptr) return 0;
-    static_cast<std::vector<Frame>*>(to)->push_back({file != nullptr ? file : "", readable(function), line});
-    return 0;
-}
-
-void add_symbol(void* to, uintptr_t, const char* name, uintptr_t, uintptr_t) {
-    if (name != nullptr) static_cast<std::vector<Frame>*>(to)->push_back({"", readable(name), 0});
-}
-#endif
 
 std::vector<Frame> resolve(uintptr_t pc) {
     std::vector<Frame> frames;  // several where functions were inlined
-#ifdef GRADUS_HAS_BACKTRACE
-    const auto ignore = [](void*, const char*, int) {};
-    backtrace_pcinfo(state(), pc, add_frame, ignore, &frames);
-    if (frames.empty()) backtrace_syminfo(state(), pc, add_symbol, ignore, &frames);
-#endif
-    if (!frames.empty()) return frames;
-    Dl_info info{};
-    if (dladdr(reinterpret_cast<void*>(pc), &info) == 0) return {{"", "?", 0}};  // NOLINT
-    if (info.dli_sname != nullptr) return {{"", readable(info.dli_sname), 0}};
-    std::string module = info.dli_fname != nullptr ? info.dli_fname : "?";
-    return {{"", module.substr(module.rfind('/') + 1), 0}};
+    find_places(pc, add_frame, &frames);
+    if (frames.empty()) frames.push_back({"", "?", 0});
+    return frames;
 }
 
 }  // namespace

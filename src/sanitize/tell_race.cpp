@@ -55,7 +55,7 @@ void Sanitizer::tell_race(const Race& race) {
         kind_of(race.earlier.access, race.access),
         {{who(later) + ", " + does(race.access) + ": bytes " + bytes_of(race.access, memory) + of, later.site},
          {who(earlier) + ", " + does(race.earlier.access) + ": bytes " + bytes_of(race.earlier.access, memory) +
-              "; nothing orders the two",
+              (race.together ? "; both at the same time" : "; nothing orders the two"),
           earlier.site}},
         ""};
     if (memory != nullptr) finding.parts.push_back(part_of(*memory));
@@ -67,6 +67,8 @@ void Sanitizer::tell_race(const Race& race) {
     const std::string from = "stream " + number(earlier.stream), to = "stream " + number(later.stream);
     if (later.stream == 0) {
         finding.fix = "before " + at(later.site) + " aclrtSynchronizeStream(" + from + ")";
+    } else if (race.together) {
+        finding.fix = "give each rank memory of its own: all of them work at the same time";
     } else {
         const Order::Edge edge = order_.edge(later.stream, earlier.stream);
         if (edge.ticket != 0)

@@ -181,6 +181,49 @@ CORRECT(order_through_three_streams) {
     glu(y, z, s3);
 }
 
+CORRECT(order_through_a_collective) {
+    Buffer x(kX), y(kX), z(kY), a(kX), b(kX);
+    const Ranks ranks;
+    for (int round = 0; round < 3; ++round) {
+        glu(x, y, ranks.streams[0]);
+        if (round == 1) {  // whoever comes first
+            ranks.all_reduce(0, x, a);
+            ranks.all_reduce(1, x, b);
+        } else {
+            ranks.all_reduce(1, x, b);
+            ranks.all_reduce(0, x, a);
+        }
+        glu(y, z, ranks.streams[1]);
+        glu(a, z, ranks.streams[1]);  // the other's result
+        ranks.all_reduce(0, x, a);
+        ranks.all_reduce(1, x, b);
+    }
+}
+
+CORRECT(order_through_a_message) {
+    Buffer x(kX), y(kX), z(kX);
+    const Ranks ranks;
+    ranks.receive(1, z);
+    glu(x, y, ranks.streams[0]);
+    ranks.send(0, x);
+    glu(y, z, ranks.streams[1]);
+}
+
+CORRECT(two_ranks_exchange) {
+    Buffer x(kX), y(kX), a(kX), b(kX), z(kX);
+    const Ranks ranks;
+    glu(x, a, ranks.streams[0]);
+    glu(x, b, ranks.streams[1]);
+    void *const own[] = {a, b}, *const others[] = {y, z};
+    for (int r = 0; r < 2; ++r) {
+        HcclSendRecvItem items[] = {{HCCL_SEND, own[r], kX / 4, HCCL_DATA_TYPE_FP32, static_cast<uint32_t>(1 - r)},
+                                    {HCCL_RECV, others[r], kX / 4, HCCL_DATA_TYPE_FP32, static_cast<uint32_t>(1 - r)}};
+        MUST(HcclBatchSendRecv(items, 2, ranks.comms[r], ranks.streams[r]));
+    }
+    glu(b, x, ranks.streams[0]);
+    glu(a, x, ranks.streams[0]);
+}
+
 CORRECT(wait_for_a_destroyed_event) {
     Buffer x(kX), y(kX), z(kY);
     Stream s1, s2;

@@ -11,7 +11,6 @@
 #include <string>
 #include <thread>
 
-#include "hccl/hccl.h"
 #include "world.h"
 
 static bool mended = false;
@@ -628,6 +627,41 @@ PLANTED(collective_s_result_used_too_early) {
     glu(x, y, s2);  // a
     sync(s1);
     MUST(HcclCommDestroy(comm));
+}
+
+// expect race argument=recvBuf
+PLANTED(ranks_share_a_receive_buffer) {
+    Buffer x(kX), y(kX), z(kX);
+    const Ranks ranks;
+    ranks.all_reduce(0, x, y);               // a
+    ranks.all_reduce(1, x, mended ? z : y);  // b
+}
+
+// expect race argument=x
+PLANTED(before_the_collective_not_after_it) {
+    Buffer x(kX), y(kX), z(kY), a(kX), b(kX);
+    const Ranks ranks;
+    glu(x, y, ranks.streams[0]);  // b
+    if (mended) {
+        ranks.all_reduce(0, x, a);
+        ranks.all_reduce(1, x, b);
+    }
+    glu(y, z, ranks.streams[1]);  // a
+    if (!mended) {
+        ranks.all_reduce(0, x, a);
+        ranks.all_reduce(1, x, b);
+    }
+}
+
+// expect race argument=out
+PLANTED(sender_does_not_wait_for_the_receiver) {
+    Buffer x(kX), y(kX), z(kX);
+    Event e;
+    const Ranks ranks;
+    ranks.send(0, x);
+    ranks.receive(1, y);  // b
+    if (mended) order(ranks.streams[1], ranks.streams[0], e);
+    glu(z, y, ranks.streams[0]);  // a
 }
 
 // expect race argument=src

@@ -12,6 +12,7 @@
 #include "aclnnop/aclnn_swi_glu.h"
 #include "aclnnop/aclnn_swi_glu_grad.h"
 #include "gradus/gradus.h"
+#include "hccl/hccl.h"
 
 inline constexpr int64_t kRows = 8, kHalf = 16, kWidth = 2 * kHalf;
 inline constexpr size_t kX = kRows * kWidth * 4, kY = kRows * kHalf * 4;
@@ -90,6 +91,32 @@ struct Event {
     Event& operator=(const Event&) = delete;
     operator aclrtEvent() const { return e; }
     aclrtEvent e = nullptr;
+};
+
+// Two ranks of this process, with streams of one device.
+struct Ranks {
+    Ranks() {
+        lift_limits();
+        int32_t devices[] = {0, 1};
+        MUST(HcclCommInitAll(2, devices, comms));
+    }
+    ~Ranks() {
+        for (int r = 0; r < 2; ++r) {
+            MUST(aclrtSynchronizeStream(streams[r]));
+            MUST(HcclCommDestroy(comms[r]));
+        }
+    }
+    void all_reduce(int rank, void* from, void* to) const {
+        MUST(HcclAllReduce(from, to, kX / 4, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, comms[rank], streams[rank]));
+    }
+    void send(int from, void* data) const {
+        MUST(HcclSend(data, kX / 4, HCCL_DATA_TYPE_FP32, 1 - from, comms[from], streams[from]));
+    }
+    void receive(int to, void* data) const {
+        MUST(HcclRecv(data, kX / 4, HCCL_DATA_TYPE_FP32, 1 - to, comms[to], streams[to]));
+    }
+    HcclComm comms[2];
+    Stream streams[2];
 };
 
 // Rows of `columns` elements, `row` elements apart, `step` elements from one to the next.

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -111,8 +112,8 @@ TEST(Ring, NeverHalfOfOne) {
 class Folder {
   public:
     Folder() {
-        char name[] = "/tmp/gradus_trace_XXXXXX";
-        path = mkdtemp(name);
+        path = (std::filesystem::temp_directory_path() / "gradus_trace_XXXXXX").string();
+        EXPECT_NE(mkdtemp(path.data()), nullptr);
     }
     ~Folder() {
         unlink((path + "/f").c_str());
