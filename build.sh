@@ -168,6 +168,7 @@ check_mutants() {
     build dev
     build tsan
     testing/mutants.py
+    tests/sanitize/mutants.py build/dev
 }
 check() {  # [part…]: one part, or several one after the other, to the end even where one fails
     local part start failed=()

@@ -27,7 +27,7 @@ bool covered(const Access& a, const Access& b) {
 void Order::task(const TaskInfo& info, Site site) {
     StreamState& stream = streams_[info.stream];
     const Asked asked{info.kind, info.function, info.ticket, info.stream, site};
-    stream.pending.push_back({asked, info.subject, info.accesses, host_, info.gives, info.takes});
+    stream.pending.push_back({asked, info.subject, info.accesses, info.gives, info.takes});
     settle();
 }
 
@@ -48,9 +48,8 @@ void Order::settle() {
 bool Order::give(uint64_t id, StreamState& stream) {
     Pending& front = stream.pending.front();
     if (front.gives.empty() || std::exchange(front.given, true)) return false;
-    Clock before = stream.clock;
-    before.join(front.known);
-    for (const uint64_t subject : front.gives) given_[subject] = {before, id, stream.number + 1, front.task.ticket};
+    for (const uint64_t subject : front.gives)
+        given_[subject] = {stream.clock, id, stream.number + 1, front.task.ticket};
     return true;
 }
 
@@ -63,7 +62,6 @@ bool Order::place(uint64_t id, StreamState& stream, bool forced) {
     Pending& front = stream.pending.front();
     if (waits(front) && !forced) return false;
 
-    stream.clock.join(front.known);
     if (const Recorded* const record = front.task.kind == TaskKind::wait ? find_record(front.subject) : nullptr) {
         stream.clock.join(record->clock);
         stream.edges[record->stream] = {record->ticket, front.task.site, front.task.function};
@@ -146,7 +144,6 @@ void Order::end(const TaskInfo& info) {
     StreamState& stream = streams_[info.stream];
     if (stream.held_by != info.ticket) return;
     stream.held_by = 0;
-    stream.clock.join(host_);
     settle();
 }
 

@@ -2,14 +2,15 @@
 // there is one of every stream, one of every record, and one of the host, whose threads count as one: their mutual
 // order is the program's business.
 //
-//   task asked for on s              s ⊔= host at the call; next number of s
+//   task asked for on s              next number of s; behind whatever the host knows
 //   record                           the record's clock = s
 //   wait                             s ⊔= the record; one that nobody has asked for yet holds back what is behind it
 //   collective of ranks here         begins when all have come to it, and each s ⊔= all of them, itself included; a
 //                                    receive likewise after its send
 //   the program is told of the end   host ⊔= stream or record
-//   callback begins, ends            host ⊔= the stream there; what is behind it waits for its end, then s ⊔= host
+//   callback begins, ends            host ⊔= the stream there; what is behind it waits for its end
 //
+// What the host knows to have ended is forgotten at once: nothing can race with it any more, and no clock needs it.
 // Two accesses to a common byte race when one writes and neither is ordered after the other. Behind the process lock.
 #pragma once
 
@@ -111,7 +112,6 @@ class Order {
         Asked task;
         uint64_t subject;
         std::vector<Access> accesses;
-        Clock known;  // what the host knew when it asked
         std::vector<uint64_t> gives, takes;
         bool given = false;
     };

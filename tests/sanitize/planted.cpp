@@ -629,6 +629,17 @@ PLANTED(collective_s_result_used_too_early) {
     MUST(HcclCommDestroy(comm));
 }
 
+// expect race argument=x
+PLANTED(first_of_two_parts_of_a_buffer) {
+    Buffer x(kX), all(2 * kX), z(kY);
+    Event e;
+    Stream s1, s2;
+    glu(x, all, s1);  // b
+    glu(x, all.at(kX), s1);
+    if (mended) order(s1, s2, e);
+    glu(all, z, s2);  // a
+}
+
 // expect race argument=recvBuf
 PLANTED(ranks_share_a_receive_buffer) {
     Buffer x(kX), y(kX), z(kX);
