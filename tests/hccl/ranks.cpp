@@ -38,7 +38,7 @@ World::~World() {
         }
         aclrtSetDevice(static_cast<int32_t>(r));
         if (streams[r] != nullptr) aclrtDestroyStream(streams[r]);
-        aclrtResetDeviceForce(static_cast<int32_t>(r));
+        if (r > 0) aclrtResetDeviceForce(static_cast<int32_t>(r));  // 0 has buffers, and the harness's stream
     }
 }
 

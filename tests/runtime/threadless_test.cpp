@@ -11,6 +11,7 @@
 
 #include "aclnnop/aclnn_swi_glu.h"
 #include "gradus/gradus.h"
+#include "hccl/hccl.h"
 #include "testing/runtime.h"
 
 namespace {
@@ -142,6 +143,34 @@ TEST_F(Threadless, OrderOverTwoStreams) {
     EXPECT_EQ(last, 2);
     EXPECT_EQ(aclrtDestroyEvent(first) + aclrtDestroyEvent(second), 0);
     EXPECT_EQ(aclrtFree(d), 0);
+}
+
+// One thread is both ranks: it comes to the collective twice, and does the work when it waits.
+TEST_F(Threadless, CollectivesOfTwoRanks) {
+    int32_t devices[] = {0, 1};
+    HcclComm comms[2] = {};
+    aclrtStream second = nullptr;
+    ASSERT_EQ(HcclCommInitAll(2, devices, comms), HCCL_SUCCESS);
+    ASSERT_EQ(aclrtSetDevice(1) + aclrtCreateStream(&second) + aclrtSetDevice(0), 0);
+    const aclrtStream streams[] = {stream, second};
+    float* data[2];
+    constexpr size_t kCount = kBytes / sizeof(float);
+    for (int r = 0; r < 2; ++r) {
+        data[r] = static_cast<float*>(device_memory(kBytes));
+        for (size_t i = 0; i < kCount; ++i) data[r][i] = static_cast<float>(i % 5 + static_cast<size_t>(r));
+    }
+    for (int r = 0; r < 2; ++r)
+        EXPECT_EQ(HcclAllReduce(data[r], data[r], kCount, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, comms[r], streams[r]),
+                  HCCL_SUCCESS);
+    for (const aclrtStream each : streams) EXPECT_EQ(aclrtSynchronizeStream(each), 0);
+    for (const float* const each : data)
+        for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(each[i], static_cast<float>(2 * (i % 5) + 1)) << i;
+    EXPECT_GT(threads_asked_for, 0);
+    for (int r = 0; r < 2; ++r) {
+        EXPECT_EQ(HcclCommDestroy(comms[r]), HCCL_SUCCESS);
+        EXPECT_EQ(aclrtFree(data[r]), 0);
+    }
+    EXPECT_EQ(aclrtSetDevice(1) + aclrtDestroyStream(second) + aclrtResetDeviceForce(1) + aclrtSetDevice(0), 0);
 }
 
 TEST_F(Threadless, CallbacksOfASubscribedThread) {
