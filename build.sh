@@ -7,14 +7,15 @@
 #   ./build.sh bench --ranks                all-reduce of two processes beside a copy, and beside Open MPI where it is installed
 #   ./build.sh bench --torch [case…]        gradus.torch, forward and backward, beside PyTorch's own ways
 #   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
-#   ./build.sh check [part…]                everything long: format tidy sweeps asan tsan pages valgrind mutants
+#   ./build.sh check [part…]                everything long, once a night: format tidy sweeps asan tsan pages valgrind;
+#                                           and once a week: sanitized mutants
 #   ./build.sh clean                        remove build/
 set -euo pipefail
 cd "$(dirname "$0")"
 jobs=$(nproc)
 
 say() { printf '== %s\n' "$*" >&2; }
-usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2; }
 
 # Packages listed in a file that are not installed yet.
 missing() { sed 's/#.*//' "$1" | while read -r package; do
@@ -138,8 +139,10 @@ bench() {
 check_format() { git ls-files '*.h' '*.cpp' '*.c' | xargs clang-format --dry-run --Werror; }
 check_tidy() {
     build release gradus gradus_cli
+    # GCC's options, and its backtrace.h
     git ls-files 'src/*.cpp' 'cli/*.cpp' | grep -vE '/test[^/]*\.cpp$|gemm/bench' \
-        | xargs -P "$jobs" -n 4 clang-tidy --quiet -p build/release
+        | xargs -P "$jobs" -n 4 clang-tidy --quiet -p build/release --extra-arg=-Wno-unknown-warning-option \
+            --extra-arg=-idirafter"$(g++ -print-file-name=include)"
 }
 check_sweeps() {
     build release
@@ -164,6 +167,10 @@ check_valgrind() {
         "-Wl,-rpath,$PWD/build/prefix/lib64" -lascendcl -lnnopbase -lopapi -o build/valgrind_example
     valgrind -q --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite build/valgrind_example
 }
+check_sanitized() {
+    build release
+    tests/sanitize/suite.py build/release
+}
 check_mutants() {
     build dev
     build tsan
@@ -172,7 +179,7 @@ check_mutants() {
 }
 check() {  # [part…]: one part, or several one after the other, to the end even where one fails
     local part start failed=()
-    [ $# -gt 0 ] || set -- format tidy sweeps asan tsan pages valgrind mutants
+    [ $# -gt 0 ] || set -- format tidy sweeps asan tsan pages valgrind
     for part; do declare -F "check_$part" >/dev/null || usage; done
     need packages.txt
     need packages-check.txt

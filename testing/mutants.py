@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Do the tests notice mistakes? Makes small ones in src/base, src/runtime and src/aclnn, one at a time, and runs them.
+"""Do the tests notice mistakes? Makes small ones in src/base, src/runtime and src/aclnn, or in src/hccl, one at a time.
 
 Each mutant is compiled by itself, linked with the objects of an ordinary build into a libgradus.so of its own, and
 given to the test programs until one fails. A lock that is not taken is looked for by ThreadSanitizer: such a mutant is
@@ -27,7 +27,6 @@ import typing
 import mutate
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LAYERS = ('base', 'runtime', 'aclnn')
 # Inline code of headers also lands in operators: those whose tests run are compiled anew as well, but for the kernels,
 # which take a minute and include none of it that a test of the layers would ask about.
 OPERATORS = ('ops/catalogue.cpp', 'ops/swi_glu/', 'ops/exp_segsum/')
@@ -51,11 +50,21 @@ class Judges(typing.NamedTuple):
     parts: tuple
 
 
-PLAIN = Judges('(runtime|aclnn|base|faults)(_|$)',
-               (('ops/swi_glu', '-*.Streaming'),
-                ('ops/exp_segsum', '-*Sizes:*ModelShapes:*.Streaming:*HugeMatrix:*SpecialValues'),
-                ('ops/swi_glu', '*.Streaming')))
-THREADS = Judges('runtime_|aclnn_threads$', (('ops/swi_glu', '*.Executors'),))
+class Part(typing.NamedTuple):
+    layers: tuple
+    plain: Judges
+    threads: Judges
+
+
+PARTS = {
+    'core': Part(('base', 'runtime', 'aclnn'),
+                 Judges('(runtime|aclnn|base|faults)(_|$)',
+                        (('ops/swi_glu', '-*.Streaming'),
+                         ('ops/exp_segsum', '-*Sizes:*ModelShapes:*.Streaming:*HugeMatrix:*SpecialValues'),
+                         ('ops/swi_glu', '*.Streaming'))),
+                 Judges('runtime_|aclnn_threads$', (('ops/swi_glu', '*.Executors'),))),
+    'hccl': Part(('hccl',), Judges('hccl_', ()), Judges('hccl_(operators|communicators|failures)$', ())),
+}
 
 
 def digest(*parts):
@@ -69,8 +78,8 @@ def digest(*parts):
 class Build:
     """An ordinary build, whose commands and objects the mutants borrow."""
 
-    def __init__(self, directory, scratch):
-        self.directory, self.scratch = directory, scratch
+    def __init__(self, directory, scratch, layers):
+        self.directory, self.scratch, self.layers = directory, scratch, layers
         self.commands = {}  # source → compiler's arguments without source and output
         self.objects = {}   # source → its object, as the link line spells it
         self.inside = {}    # test program that is linked with sources of the library → the same for it
@@ -102,7 +111,7 @@ class Build:
 
     def read_includers(self):
         """Header → sources among those that are compiled anew."""
-        wanted = tuple(f'src/{layer}/' for layer in LAYERS) + tuple(f'src/{place}' for place in OPERATORS)
+        wanted = tuple(f'src/{layer}/' for layer in self.layers) + tuple(f'src/{place}' for place in OPERATORS)
         source_of = {output: source for source, output in self.objects.items()}
         includers, source = {}, None
         for line in self.ninja('deps').splitlines():
@@ -368,6 +377,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--build', type=pathlib.Path, default=ROOT / 'build/dev', help='an ordinary build (build/dev)')
     parser.add_argument('--tsan', type=pathlib.Path, default=ROOT / 'build/tsan', help='and one for threads (build/tsan)')
+    parser.add_argument('--part', choices=PARTS, default='core', help='of the library (core)')
     parser.add_argument('--count', type=int, default=200, help='how many mutants (200)')
     parser.add_argument('--seed', default='1', help='which ones')
     parser.add_argument('--files', default='', help='only files whose path matches this')
@@ -380,8 +390,10 @@ def arguments():
 
 def main():
     options = arguments()
-    files = (f for layer in LAYERS for f in sorted((ROOT / 'src' / layer).glob('*')) if f.suffix in ('.h', '.cpp'))
+    part = PARTS[options.part]
+    files = (f for layer in part.layers for f in sorted((ROOT / 'src' / layer).glob('*')) if f.suffix in ('.h', '.cpp'))
     sources = {str(f.relative_to(ROOT)): f.read_text() for f in files}
+    sources.pop('src/hccl/gloo_module.cpp', None)  # a library of its own
     sources = {path: text for path, text in sources.items() if re.search(options.files, path)}
     if options.only:
         every = (m for path, text in sources.items() for pile in mutate.mutants_of(path, text).values() for m in pile)
@@ -396,8 +408,8 @@ def main():
     scratch.mkdir(parents=True, exist_ok=True)
     tests_of = {}
     for threads in {is_for_threads(mutant) for mutant in chosen}:
-        build = Build((options.tsan if threads else options.build).resolve(), scratch)
-        tests_of[threads] = Tests(build, THREADS if threads else PLAIN)
+        build = Build((options.tsan if threads else options.build).resolve(), scratch, part.layers)
+        tests_of[threads] = Tests(build, part.threads if threads else part.plain)
         tests_of[threads].measure()
     cache = Cache(scratch / ('only.json' if options.only else 'results.json'), options.fresh or options.only is not None)
     outcomes = list(judge(chosen, sources, tests_of, cache, options.jobs).values())

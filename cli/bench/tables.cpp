@@ -44,6 +44,7 @@ std::string csv_cell(const std::string& cell) {
 
 std::string csv_line(const std::vector<std::string>& cells) {
     std::vector<std::string> quoted;
+    quoted.reserve(cells.size());
     for (const std::string& cell : cells) quoted.push_back(csv_cell(cell));
     return fmt::format("{}\n", fmt::join(quoted, ","));
 }

@@ -108,13 +108,13 @@ void Builder::load_file(const Argument& argument, Wish& wish) {
     strict_ = true;
     origins_[argument.name] = "file " + wish.base;
     const aclDataType* as = wish.dtype ? &*wish.dtype : nullptr;
-    if (is_raw_file(wish.base) && (!wish.shape || as == nullptr)) {
+    const bool raw = is_raw_file(wish.base);
+    if (raw && (!wish.shape || as == nullptr)) {
         if (!wish.slice.empty())
             throw Failure(kUsage, "a part of a .bin wants its dtype and shape: FILE.bin:bf16[4,8][0:2]");
         return;  // the rest of the call may tell its shape
     }
-    Tensor tensor =
-        is_raw_file(wish.base) ? read_raw(wish.base, *as, *wish.shape) : read_npy(wish.base, as, false, argument.name);
+    Tensor tensor = raw ? read_raw(wish.base, *as, *wish.shape) : read_npy(wish.base, as, false, argument.name);
     if (wish.shape && *wish.shape != tensor.shape())
         throw Failure(kUsage, fmt::format("{} holds {}, not {}", wish.base, text(tensor.shape()), text(*wish.shape)));
     if (!wish.slice.empty()) tensor = sliced(tensor, wish.slice);

@@ -1,6 +1,8 @@
 // Words, their meaning and their limits: one place for all commands, so that a flag means the same in each of them.
 #include "cli/commands/command_line.h"
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
@@ -259,7 +261,8 @@ std::string explained(const CLI::App& app, const CLI::ParseError& error) {
     const std::string place = parsed.empty() ? "" : command.get_name() + ": ";
     for (const std::string& word : left) {
         const std::string name = word.substr(0, word.find('='));
-        if (name.starts_with("-")) return place + "unknown option " + name + suggestion(name, option_names(command));
+        if (name.starts_with("-"))
+            return fmt::format("{}unknown option {}{}", place, name, suggestion(name, option_names(command)));
     }
     return left.empty() ? place + error.what() : place + "'" + left.front() + "' is not expected there";
 }

@@ -119,7 +119,7 @@ std::map<int, std::pair<std::string, std::string>> read_copies(const std::string
     std::ifstream file(path);
     int place = 0;
     for (std::string bytes, hash, site; file >> place >> bytes >> hash && std::getline(file, site);)
-        copies[place] = {bytes + " bytes, hash " + hash, site.substr(1)};
+        copies[place] = {fmt::format("{} bytes, hash {}", bytes, hash), site.substr(1)};
     return copies;
 }
 

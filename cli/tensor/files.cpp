@@ -125,6 +125,7 @@ std::pair<std::string, std::string> archive_of(const std::string& path) {
 Input open_member(const std::string& path, Input archive, std::string name, const std::string& otherwise) {
     const std::vector<NpzMember> members = npz_members(archive);
     std::vector<std::string> names;
+    names.reserve(members.size());
     for (const NpzMember& member : members) names.push_back(member.name);
     if (name.empty()) name = members.size() == 1 ? names[0] : otherwise;
     const auto found = std::ranges::find(members, name, &NpzMember::name);

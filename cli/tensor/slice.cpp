@@ -76,7 +76,7 @@ Tensor sliced(const Tensor& tensor, const std::string& slice) {
     Shape shape;
     for (const Part& part : parts)
         if (part.keeps_dim) shape.push_back(part.count);
-    const Tensor result(tensor.dtype(), shape);
+    Tensor result(tensor.dtype(), shape);
     const auto size = static_cast<size_t>(aclDataTypeSize(tensor.dtype()));
     for (int64_t i = 0; i < result.count(); ++i) {
         int64_t rest = i, from = 0, stride = 1;

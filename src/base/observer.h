@@ -45,7 +45,7 @@ struct TaskInfo {
     uint64_t subject = 0;
 
     // Of a collective or a transfer between ranks of this process, one number for each pair of ranks and each
-    // direction: whom its coming lets begin, and for whom it waits.
+    // direction: whom its coming lets begin, and for whom it waits; 0: nobody.
     std::vector<uint64_t> gives = {}, takes = {};
 
     // Filled in when a stream takes it. Tickets ascend over the process.

@@ -45,8 +45,8 @@ std::unique_ptr<TaskInfo> info_of(const std::vector<Footprint>& footprints, size
         info->accesses.push_back({f.argument, f.begin, view, !f.written, f.written});
         info->bytes += bytes;
     }
-    info->gives.reserve(partners);
-    info->takes.reserve(partners);
+    info->gives.assign(partners, 0);
+    info->takes.assign(partners, 0);
     return info;
 }
 

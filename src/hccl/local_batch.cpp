@@ -21,11 +21,12 @@ Mailbox& LocalBatch::mailbox_of(const Letter& letter) const noexcept {
 
 void LocalBatch::issue(const Stream& stream) noexcept {
     stream_ = &stream;
-    for (Letter& letter : letters_) {
+    for (size_t i = 0; i < letters_.size(); ++i) {
+        Letter& letter = letters_[i];
         post(letter);
         if (!info) continue;
         if (letter.subject == 0) letter.subject = fresh_subject();
-        (letter.transfer.sends ? info->gives : info->takes).push_back(letter.subject);
+        (letter.transfer.sends ? info->gives : info->takes)[i] = letter.subject;
     }
 }
 

@@ -53,8 +53,8 @@ void LocalTask::tell_partners() noexcept {
     if (meeting_->subject == 0) meeting_->subject = fresh_subject(ranks * ranks);
     for (uint64_t r = 0; r < ranks; ++r) {
         if (r == rank) continue;
-        info->gives.push_back(meeting_->subject + rank * ranks + r);
-        info->takes.push_back(meeting_->subject + r * ranks + rank);
+        info->gives[r] = meeting_->subject + rank * ranks + r;
+        info->takes[r] = meeting_->subject + r * ranks + rank;
     }
 }
 

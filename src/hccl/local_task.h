@@ -18,7 +18,7 @@ class LocalTask final : public CommTask, public Watched {
     void expire() noexcept override;
 
   private:
-    Collective& collective() { return std::get<Collective>(work_); }
+    Collective& collective() { return *std::get_if<Collective>(&work_); }
     bool complete() const { return meeting_->arrived == group_->ranks; }
     void tell_partners() noexcept;
     Text missing() const noexcept;

@@ -36,7 +36,7 @@ class Walk {
                     skip_blanks();
                     ++at_;  // the colon
                 }
-                values(path + "/" + name, f);
+                values(std::string(path).append("/").append(name), f);
             }
             ++at_;
         } else {

@@ -24,7 +24,7 @@ class RemoteCommunicator final : public Communicator {
             const Lock lock = hold();
             if (fate_.failed) return fate_.why;
         }
-        const Status news = link_->news();
+        Status news = link_->news();
         if (!news.ok()) fail(news);
         return news;
     }

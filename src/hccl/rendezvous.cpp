@@ -228,6 +228,7 @@ Result<std::shared_ptr<Communicator>> join(const MeetingPoint& at, const HcclEnv
     const Text waited = concat("waited ", environment.connect_timeout_s, " s (HCCL_CONNECT_TIMEOUT); missing: rank ");
     GRADUS_TRY(link->get(keys_of_all("card", ranks), texts, deadline, waited.c_str()));
     std::vector<Card> cards;
+    cards.reserve(texts.size());
     for (const std::string& text : texts) cards.push_back(Card::read(text));
     const auto transport = choose(cards);
     if (!transport.ok()) return transport.status();

@@ -82,6 +82,7 @@ void Sanitizer::tell_leaks() {
             if (made.kind == kind.kind && std::string_view(made.function).starts_with(kind.maker))
                 left[made.since] = {std::string(kind.what) + " of " + made.function, made.site};
         std::vector<std::pair<std::string, Site>> list;
+        list.reserve(left.size());
         for (auto& [since, one] : left) list.push_back(std::move(one));
         tell_leak(kind.what, list);
     }

@@ -28,6 +28,8 @@ void Order::task(const TaskInfo& info, Site site) {
     StreamState& stream = streams_[info.stream];
     const Asked asked{info.kind, info.function, info.ticket, info.stream, site};
     stream.pending.push_back({asked, info.subject, info.accesses, info.gives, info.takes});
+    std::erase(stream.pending.back().gives, 0);
+    std::erase(stream.pending.back().takes, 0);
     settle();
 }
 

@@ -44,7 +44,7 @@ class Stacks {
     std::map<std::vector<uintptr_t>, Site> known_;
     std::vector<Kept> kept_;
     std::map<uintptr_t, std::vector<Frame>> resolved_;
-    const std::vector<Frame> none_;
+    const std::vector<Frame> none_{};
 };
 
 std::string place(const Frame& frame);                     // main.cpp:88

@@ -181,6 +181,44 @@ CORRECT(order_through_three_streams) {
     glu(y, z, s3);
 }
 
+static long resident_kilobytes() {
+    std::FILE* const file = std::fopen("/proc/self/status", "r");
+    char line[256];
+    long kilobytes = 0;
+    while (file != nullptr && std::fgets(line, sizeof line, file) != nullptr)
+        if (std::sscanf(line, "VmRSS: %ld", &kilobytes) == 1) break;
+    if (file != nullptr) std::fclose(file);
+    return kilobytes;
+}
+
+// What is known of each launch, of its executor, its tensors and its memory goes when they go. GRADUS_TEST_LONG=1: a
+// million launches.
+CORRECT(does_not_grow) {
+    const int launches = std::getenv("GRADUS_TEST_LONG") != nullptr ? 1000000 : 30000;
+    Buffer x(kX), y(kX);
+    Pinned host(kY);
+    Event e;
+    Stream s1, s2;
+    long settled = 0;
+    for (int i = 0; i < launches; ++i) {
+        glu(x, y, s1);
+        if (i % 10 == 0) {
+            Buffer z(kX);
+            order(s1, s2, e);
+            glu(y, z, s2);
+            MUST(aclrtMemcpyAsync(host, kY, z, kY, ACL_MEMCPY_DEVICE_TO_HOST, s2));
+            sync(s2);
+        }
+        if (i == launches / 2) settled = resident_kilobytes();
+    }
+    sync(s1);
+    const long grown = resident_kilobytes() - settled;
+    if (grown > 4096) {
+        std::fprintf(stderr, "%ld KiB more at the end than half way\n", grown);
+        std::_Exit(97);
+    }
+}
+
 CORRECT(order_through_a_collective) {
     Buffer x(kX), y(kX), z(kY), a(kX), b(kX);
     const Ranks ranks;

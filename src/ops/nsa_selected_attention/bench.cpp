@@ -7,13 +7,14 @@ namespace gradus::nsa_selected_attention {
 namespace {
 
 // Groups of heads below, at and beyond 16; every D and Dv of the device; causal and not; batches of unequal length.
+constexpr const char kUnequalBatches[] =
+    "T1=44 T2=144 N1=10 N2=2 D=128 Dv=128 selectedBlockSize=16 selectedBlockCount=3 actualSeqQLenOptional=[17,44] "
+    "actualSeqKvLenOptional=[48,144]";
 constexpr const char* kSweep[] = {
     "T1=20 T2=64 N1=1 N2=1 D=128 Dv=128 selectedBlockSize=16 selectedBlockCount=3 sparseMode=0",
     "T1=33 T2=64 N1=4 N2=2 D=192 Dv=128 selectedBlockSize=32 selectedBlockCount=2 sparseMode=2",
     "T1=40 T2=192 N1=16 N2=1 D=192 Dv=128 selectedBlockSize=64 selectedBlockCount=2 sparseMode=2",
-    "T1=24 T2=128 N1=32 N2=1 D=192 Dv=192 selectedBlockSize=128 selectedBlockCount=1 sparseMode=0",
-    "T1=44 T2=144 N1=10 N2=2 D=128 Dv=128 selectedBlockSize=16 selectedBlockCount=3 actualSeqQLenOptional=[17,44] "
-    "actualSeqKvLenOptional=[48,144]"};
+    "T1=24 T2=128 N1=32 N2=1 D=192 Dv=192 selectedBlockSize=128 selectedBlockCount=1 sparseMode=0", kUnequalBatches};
 constexpr BenchCase kBench[] = {
     {"4096 tokens, 16 heads on one",
      "T1=4096 T2=4096 N1=16 N2=1 D=192 Dv=128 selectedBlockSize=64 selectedBlockCount=16 sparseMode=0"},

@@ -84,8 +84,7 @@ void write_block(const GradPlan& plan, std::byte* const* address, std::byte* wor
 // The rows of a stage, a group at a time: f(gradient, begin, end).
 template <typename F>
 void each_group(const Part& stage, const F& f) noexcept {
-    const auto [begin, end] = stage.stage;
-    const int64_t rows = stage.plan.group_rows;
+    const int64_t begin = stage.stage.begin, end = stage.stage.end, rows = stage.plan.group_rows;
     parallel_for(ceil_div(end - begin, rows), stage.plan.slots, [&](int64_t group, int slot) {
         const gemm::Using using_path(*stage.plan.path);
         QueryGradient gradient(stage.on(slot));
