@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -60,6 +61,18 @@ decltype(auto) visit_any_float(DType dtype, F&& f) {
     return dtype == DType::f64 ? f(double{}) : visit_float(dtype, f);
 }
 
+// Elements at any address: a tensor may begin at an odd one.
+template <typename T>
+inline T load_element(const void* from) {
+    T x;
+    std::memcpy(&x, from, sizeof x);
+    return x;
+}
+template <typename T>
+inline void store_element(void* to, T x) {
+    std::memcpy(to, &x, sizeof x);
+}
+
 inline double to_f64(double x) { return x; }
 inline double to_f64(float x) { return x; }
 inline double to_f64(bf16 x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
@@ -109,10 +122,10 @@ T from_f64(double x) {
 
 // One element of any float type.
 inline double load_f64(DType dtype, const std::byte* at) {
-    return visit_any_float(dtype, [at]<typename T>(T) { return to_f64(*reinterpret_cast<const T*>(at)); });
+    return visit_any_float(dtype, [at]<typename T>(T) { return to_f64(load_element<T>(at)); });
 }
 inline void store_f64(DType dtype, std::byte* at, double x) {
-    visit_any_float(dtype, [=]<typename T>(T) { *reinterpret_cast<T*>(at) = from_f64<T>(x); });
+    visit_any_float(dtype, [=]<typename T>(T) { store_element(at, from_f64<T>(x)); });
 }
 
 }  // namespace gradus

@@ -25,21 +25,19 @@ struct Strided {
         return address[slot] + (offset + i * step[0] + j * step[1] + k * step[2]) * item;
     }
     float f32(std::byte* const* address, int64_t i, int64_t j = 0) const {
-        return *reinterpret_cast<const float*>(at(address, i, j));
+        return load_element<float>(at(address, i, j));
     }
-    void put(std::byte* const* address, int64_t i, float value) const {
-        *reinterpret_cast<float*>(at(address, i)) = value;
-    }
+    void put(std::byte* const* address, int64_t i, float value) const { store_element(at(address, i), value); }
     // int32 or int64
     int64_t index(std::byte* const* address, int64_t i, int64_t j = 0, int64_t k = 0) const {
         const std::byte* from = at(address, i, j, k);
-        return item == 8 ? *reinterpret_cast<const int64_t*>(from) : *reinterpret_cast<const int32_t*>(from);
+        return item == 8 ? load_element<int64_t>(from) : load_element<int32_t>(from);
     }
     void put_index(std::byte* const* address, int64_t i, int64_t value) const {
         if (item == 8)
-            *reinterpret_cast<int64_t*>(at(address, i)) = value;
+            store_element(at(address, i), value);
         else
-            *reinterpret_cast<int32_t*>(at(address, i)) = static_cast<int32_t>(value);
+            store_element(at(address, i), static_cast<int32_t>(value));
     }
 };
 

@@ -177,7 +177,8 @@ void Instruction::pack(const TileSource& source, bool is_a, uint16_t* first, uin
     if (rows && source.k_stride != 1) {
         for (int64_t i = 0; i < source.rows; ++i)
             for (int64_t k = 0; k < source.k; ++k)
-                dense[i * kTileK + k] = source.from[i * source.row_stride + k * source.k_stride];
+                dense[i * kTileK + k] =
+                    load_element<uint16_t>(source.from + i * source.row_stride + k * source.k_stride);
         from.from = dense, from.row_stride = kTileK;
     }
     Vectors v = rows ? load_rows(from) : load_pairs(from);

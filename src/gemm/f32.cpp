@@ -189,7 +189,7 @@ HWY_INLINE void widen(const T* from, int64_t n, float* to) {
     for (; i + step <= n; i += step)
         hn::StoreU(hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const Half*>(from + i))), d, to + i);
 #endif
-    for (; i < n; ++i) to[i] = static_cast<float>(to_f64(from[i]));
+    for (; i < n; ++i) to[i] = static_cast<float>(to_f64(load_element<T>(from + i)));
 }
 
 // to[p][i] = from[i][p] for four i and n p. A strip's rows are four floats of 16 bytes each, so that loads and stores

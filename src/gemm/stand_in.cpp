@@ -52,7 +52,8 @@ class PlainTiles {
             for (int64_t k = 0; k < kTileK; ++k) {
                 const int64_t at = is_a ? i * kTileK + k : (k / 2 * kTile + i) * 2 + k % 2;
                 const bool inside = i < source.rows && k < source.k;
-                const uint16_t x = inside ? source.from[i * source.row_stride + k * source.k_stride] : uint16_t{0};
+                const uint16_t* const from = source.from + i * source.row_stride + k * source.k_stride;
+                const uint16_t x = inside ? load_element<uint16_t>(from) : uint16_t{0};
                 first[at] = x;
                 if constexpr (std::is_same_v<T, f16>) first[at] = split(x).high, second[at] = split(x).low;
             }

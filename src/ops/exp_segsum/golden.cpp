@@ -10,7 +10,7 @@ using std::exp;
 
 template <typename T, typename Number>
 Number element(const GoldenMatrix& m, int64_t i, int64_t j) {
-    return to_f64(*reinterpret_cast<const T*>(m.at + i * m.row + j * m.column));
+    return to_f64(load_element<T>(m.at + i * m.row + j * m.column));
 }
 
 // sum[j] = x[j+1] + … + x[i]

@@ -23,7 +23,7 @@ void store(const Strided& grid, std::byte* const* address, int64_t i, int64_t j,
 // A row as numbers, `step` apart.
 template <typename T, typename Number>
 void load_row(const Strided& grid, std::byte* const* address, int64_t i, int64_t hidden, int64_t step, Number* to) {
-    for (int64_t h = 0; h < hidden; ++h) to[h * step] = to_f64(*reinterpret_cast<const T*>(grid.at(address, i, h)));
+    for (int64_t h = 0; h < hidden; ++h) to[h * step] = to_f64(load_element<T>(grid.at(address, i, h)));
 }
 
 // Some rows of one operand side by side, [hidden][kTogether], and one row of the other.

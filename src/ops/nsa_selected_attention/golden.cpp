@@ -11,7 +11,7 @@ using std::exp;
 
 template <typename T, typename Number>
 Number element(const Cube& cube, std::byte* const* address, int64_t i, int64_t j, int64_t k) {
-    return to_f64(*reinterpret_cast<const T*>(cube.at(address, i, j, k)));
+    return to_f64(load_element<T>(cube.at(address, i, j, k)));
 }
 
 void store(const Cube& cube, std::byte* const* address, int64_t i, int64_t j, int64_t k, double value) {

@@ -159,7 +159,7 @@ inline void put_row(const RowFunctions& f, const double* total, int64_t n, doubl
     scatter(to, step, line, n, 2);
 }
 inline void put_zeros(std::byte* to, int64_t n, int64_t step) {
-    for (int64_t i = 0; i < n; ++i) write<uint16_t>(to + i * step * 2, 0);
+    for (int64_t i = 0; i < n; ++i) store_element<uint16_t>(to + i * step * 2, 0);
 }
 
 }  // namespace gradus::nsa_selected_attention

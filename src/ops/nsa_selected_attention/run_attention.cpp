@@ -9,8 +9,8 @@ namespace {
 void put_copies(const AttentionPlan& plan, std::byte* const* address, int64_t row, int64_t head,
                 Softmax softmax) noexcept {
     for (int64_t copy = 0; copy < kCopies; ++copy) {
-        write(plan.views.max.at(address, row, head, copy), softmax.max);
-        write(plan.views.sum.at(address, row, head, copy), softmax.sum);
+        store_element(plan.views.max.at(address, row, head, copy), softmax.max);
+        store_element(plan.views.sum.at(address, row, head, copy), softmax.sum);
     }
 }
 

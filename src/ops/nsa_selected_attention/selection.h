@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <vector>
 
@@ -13,18 +12,6 @@
 namespace gradus::nsa_selected_attention {
 
 inline constexpr int64_t kMostCount = 128, kCopies = 8;  // blocks of a row; copies of max and sum
-
-// Elements at any address: a tensor may begin at an odd one.
-template <typename T>
-inline T read(const std::byte* from) {
-    T x;
-    std::memcpy(&x, from, sizeof x);
-    return x;
-}
-template <typename T>
-inline void write(std::byte* to, T x) {
-    std::memcpy(to, &x, sizeof x);
-}
 
 // Element [i, j, k] of an argument; strides in elements.
 struct Cube {
@@ -45,9 +32,9 @@ struct Cube {
     std::byte* at(std::byte* const* address, int64_t i, int64_t j, int64_t k = 0) const {
         return address[slot] + (offset + i * row + j * head + k * column) * item;
     }
-    float f32(std::byte* const* address, int64_t i, int64_t j) const { return read<float>(at(address, i, j)); }
+    float f32(std::byte* const* address, int64_t i, int64_t j) const { return load_element<float>(at(address, i, j)); }
     int32_t index(std::byte* const* address, int64_t i, int64_t j, int64_t k) const {
-        return read<int32_t>(at(address, i, j, k));
+        return load_element<int32_t>(at(address, i, j, k));
     }
 };
 
