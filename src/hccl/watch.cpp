@@ -34,7 +34,8 @@ void serve(void*) {
             unwatch(*soonest);
             soonest->expire();
         } else {
-            all.changed.wait_until(lock, soonest->deadline);
+            const Clock::time_point deadline = soonest->deadline;  // it may go meanwhile
+            all.changed.wait_until(lock, deadline);
         }
     }
 }

@@ -9,10 +9,11 @@
 
 namespace gradus {
 
-// Lies at the beginning of its own memory.
-struct alignas(64) KeptMemory::Block {
+// Lies at the beginning of its own memory, in front of what is used.
+struct KeptMemory::Block {
     size_t bytes;
 
+    static constexpr size_t kFront = 64;
     static constexpr size_t kMappedAbove = size_t{1} << 20;  // below, malloc keeps it by itself
     static constexpr size_t kMostKept = size_t{256} << 20;
 
@@ -44,7 +45,7 @@ struct alignas(64) KeptMemory::Block {
 
 KeptMemory::KeptMemory(size_t bytes) : block_(nullptr) {
     size_t all = 0;
-    if (__builtin_add_overflow(bytes, sizeof(Block), &all)) throw std::bad_alloc();
+    if (__builtin_add_overflow(bytes, Block::kFront, &all)) throw std::bad_alloc();
     if (all > Block::kMappedAbove) block_ = Block::spare.exchange(nullptr, std::memory_order_acquire);
     if (block_ != nullptr && block_->bytes >= all) return;
     Block::free(std::exchange(block_, nullptr));
@@ -57,6 +58,6 @@ KeptMemory::~KeptMemory() {
     Block::free(block_);
 }
 
-std::byte* KeptMemory::data() const { return reinterpret_cast<std::byte*>(block_ + 1); }
+std::byte* KeptMemory::data() const { return reinterpret_cast<std::byte*>(block_) + Block::kFront; }
 
 }  // namespace gradus

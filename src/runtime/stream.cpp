@@ -1,7 +1,6 @@
 #include "runtime/stream.h"
 
 #include <cstdlib>
-#include <new>
 
 #include "runtime/float_environment.h"
 #include "runtime/thread.h"
@@ -107,13 +106,13 @@ void Stream::tell_task(Task& task) const {
 
 bool Stream::start_own_thread() noexcept {
     if (!all.exit_prepared) all.exit_prepared = std::atexit([] { finish_at_exit(); }) == 0;
-    auto* const self = new (std::nothrow) std::shared_ptr<Stream>(weak_from_this().lock());
+    for_own_thread_ = weak_from_this().lock();
     const auto body = [](void* argument) {
-        const std::unique_ptr<std::shared_ptr<Stream>> stream(static_cast<std::shared_ptr<Stream>*>(argument));
-        (*stream)->serve();
+        const std::shared_ptr<Stream> stream = std::move(static_cast<Stream*>(argument)->for_own_thread_);
+        stream->serve();
     };
-    if (self != nullptr && start_thread("gradus-stream", body, self)) return true;
-    delete self;  // the caller owns the stream as well
+    if (start_thread("gradus-stream", body, this)) return true;
+    for_own_thread_.reset();  // the caller owns the stream as well
     all.some_without_thread = true;
     return false;
 }

@@ -69,6 +69,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     TaskQueue queue_;
     bool has_thread_ = false, closed_ = false;
+    std::shared_ptr<Stream> for_own_thread_;        // itself, until its thread has begun
     bool released_ = false;                         // where work is held back: the stream's thread may run it
     std::condition_variable work_;                  // for the stream's own thread: the front is ready, or it is closed
     Stream *previous_ = nullptr, *next_ = nullptr;  // all streams of the process, those without a handle included
