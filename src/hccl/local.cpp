@@ -70,10 +70,6 @@ class LocalCommunicator final : public Communicator {
 
 }  // namespace
 
-Meeting::~Meeting() {  // one by one: a long chain of destructors would overflow the stack
-    while (next && next.use_count() == 1) next = std::exchange(next->next, nullptr);
-}
-
 LocalGroup::LocalGroup(const GroupKey& its_key, uint32_t count)
     : key(its_key), ranks(count), joined(count), gone(count), mail(size_t{count} * count) {
     const auto first = std::make_shared<Meeting>(0);
@@ -82,6 +78,10 @@ LocalGroup::LocalGroup(const GroupKey& its_key, uint32_t count)
 }
 
 LocalGroup::~LocalGroup() {
+    // No task is left that could hold one of them. One by one: a long chain of destructors would overflow the stack.
+    for (std::shared_ptr<Meeting>& last : last_joined)
+        for (auto meeting = std::move(last); meeting != nullptr && meeting.use_count() == 1;)
+            meeting = std::exchange(meeting->next, nullptr);
     std::map<GroupKey, std::weak_ptr<LocalGroup>>::node_type place;  // goes without the lock
     const Lock lock = hold();
     if (const auto it = groups.by_key.find(key); it != groups.by_key.end() && it->second.expired())

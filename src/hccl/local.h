@@ -19,7 +19,6 @@ struct Letter;
 // Behind the process lock, like all of this file's data.
 struct Meeting {
     explicit Meeting(uint32_t ranks) : tasks(ranks) {}
-    ~Meeting();
 
     std::vector<LocalTask*> tasks;  // of the ranks that have issued it
     uint32_t arrived = 0;
