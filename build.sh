@@ -8,7 +8,7 @@
 #   ./build.sh bench --torch [case…]        gradus.torch, forward and backward, beside PyTorch's own ways
 #   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
 #   ./build.sh check [part…]                everything long, once a night: format tidy sweeps asan tsan pages valgrind;
-#                                           and once a week: sanitized mutants
+#                                           and once a week: mutants
 #   ./build.sh clean                        remove build/
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -166,10 +166,6 @@ check_valgrind() {
     g++ -std=c++11 -g -Ibuild/prefix/include examples/swi_glu.cpp -Lbuild/prefix/lib64 \
         "-Wl,-rpath,$PWD/build/prefix/lib64" -lascendcl -lnnopbase -lopapi -o build/valgrind_example
     valgrind -q --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite build/valgrind_example
-}
-check_sanitized() {
-    build release
-    tests/sanitize/suite.py build/release
 }
 check_mutants() {
     build dev

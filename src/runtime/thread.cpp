@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <initializer_list>
 #include <new>
 
 #include "runtime/float_environment.h"
@@ -30,6 +31,9 @@ bool start_thread(const char* name, void (*body)(void*), void* argument) noexcep
     if (start == nullptr) return false;
     sigset_t all, before;
     sigfillset(&all);
+    // but for those that a thread brings upon itself, in the program's callbacks say: blocked, they would end the
+    // process
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&all, own);
     pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited as well
     pthread_t thread;
     const bool started = pthread_create(&thread, nullptr, run, start) == 0;

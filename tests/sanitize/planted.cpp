@@ -640,6 +640,16 @@ PLANTED(first_of_two_parts_of_a_buffer) {
     glu(all, z, s2);  // a
 }
 
+// expect host-touches-device
+PLANTED(callback_writes_device_memory) {
+    Buffer x(kX);
+    static char own[kX];
+    Stream s;
+    MUST(aclrtLaunchHostFunc(
+        s, [](void* data) { *static_cast<volatile char*>(data) = 1; }, mended ? own : x.p));
+    sync(s);
+}
+
 // expect race argument=recvBuf
 PLANTED(ranks_share_a_receive_buffer) {
     Buffer x(kX), y(kX), z(kX);
