@@ -16,17 +16,10 @@
 #include <mpi.h>
 #endif
 
+#include "../examples/device.h"
 #include "hccl/hccl.h"
 
 namespace {
-
-void check(int code, const char* call) {
-    if (code == 0) return;
-    const char* message = aclGetRecentErrMsg();
-    std::fprintf(stderr, "%s returned %d: %s\n", call, code, message != nullptr ? message : "no message");
-    std::exit(1);
-}
-#define CHECK(call) check(call, #call)
 
 template <typename F>
 double microseconds(int repetitions, const F& f) {  // the median

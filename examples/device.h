@@ -1,4 +1,5 @@
-// What every one of these programs needs: a check of every call, tensors in device memory, phase two, and a stream.
+// What these programs need: a check of every call, tensors in device memory, phase two, a stream, and how much memory
+// it took.
 #ifndef GRADUS_EXAMPLES_DEVICE_H
 #define GRADUS_EXAMPLES_DEVICE_H
 
@@ -89,6 +90,17 @@ inline int on_device(int (*run)(aclrtStream)) {
     CHECK(aclrtResetDevice(0));
     CHECK(aclFinalize());
     return result;
+}
+
+// MiB of memory that this process has ever had at once.
+inline double peak_memory() {
+    std::FILE* file = std::fopen("/proc/self/status", "r");
+    char line[256];
+    double kilobytes = 0;
+    while (file != nullptr && std::fgets(line, sizeof line, file) != nullptr)
+        if (std::sscanf(line, "VmHWM: %lf", &kilobytes) == 1) break;
+    if (file != nullptr) std::fclose(file);
+    return kilobytes / 1024;
 }
 
 #endif  // GRADUS_EXAMPLES_DEVICE_H

@@ -128,17 +128,6 @@ static double distance(const std::vector<float>& a, const std::vector<float>& b)
     return a.size() == b.size() ? most / scale : HUGE_VAL;
 }
 
-// MiB of memory that this process has ever had at once.
-static double peak_memory() {
-    std::FILE* file = std::fopen("/proc/self/status", "r");
-    char line[256];
-    double kilobytes = 0;
-    while (file != nullptr && std::fgets(line, sizeof line, file) != nullptr)
-        if (std::sscanf(line, "VmHWM: %lf", &kilobytes) == 1) break;
-    if (file != nullptr) std::fclose(file);
-    return kilobytes / 1024;
-}
-
 static int run(aclrtStream stream) {
     Model model;
     uint32_t state = 1;

@@ -150,16 +150,6 @@ static bool same_on_all(const Answer& answer, uint64_t ranks, HcclComm comm, acl
     return std::count(words.begin(), words.end(), word) == static_cast<long>(ranks);
 }
 
-static double peak_memory() {  // MiB that this process has ever had at once
-    std::FILE* file = std::fopen("/proc/self/status", "r");
-    char line[256];
-    double kilobytes = 0;
-    while (file != nullptr && std::fgets(line, sizeof line, file) != nullptr)
-        if (std::sscanf(line, "VmHWM: %lf", &kilobytes) == 1) break;
-    if (file != nullptr) std::fclose(file);
-    return kilobytes / 1024;
-}
-
 // What every rank does, however it was started. Device and communicator are there.
 static int rank_main(int rank, int ranks, HcclComm comm) {
     aclrtStream stream = nullptr;

@@ -179,7 +179,7 @@ Spot free_spot(const Plot& plot, Spot own, const std::vector<Spot>& taken) {
         if (s.x < plot.left + kRadius || s.x > plot.right() - kRadius) return false;
         return std::ranges::none_of(taken, [&](Spot t) { return std::hypot(s.x - t.x, s.y - t.y) < kApart; });
     };
-    for (int step = 0; step < 200; ++step)
+    for (int step = 0; step * kApart / 4 < 400; ++step)
         for (int turn = 0; turn < 16; ++turn) {
             const int eighths = turn % 2 == 0 ? turn / 2 : -(turn / 2);
             const double angle = eighths * M_PI / 8, distance = step * kApart / 4;

@@ -3,13 +3,13 @@
 #include <cmath>
 #include <cstring>
 
+#include "numbers.h"
 #include "ranks.h"
 #include "src/ops/fused_linear_cross_entropy/test_problem.h"
 
 namespace gradus::testing {
 namespace {
 
-using Bytes = std::vector<unsigned char>;
 using Floats = std::vector<float>;
 
 // Sums up what every rank has, over the communicators; the same bits must come back on all of them.
