@@ -40,6 +40,18 @@ constexpr int64_t kChain = std::is_same_v<T, f16> ? 48 : kBlock;
 // smallest takes two strips of B at a time: with one, its sums are too few to hide the latency of an addition.
 constexpr int kMost = kRows, kMore = kRows * 2 / 3, kFew = kRows / 3;
 
+// Where tiles that come later will read, fetched into L2 while this one is computed: `step` bytes for every k.
+struct Ahead {
+    const std::byte* at;
+    int64_t step;
+
+    Ahead from(int64_t first) const { return {at + first * step, step}; }
+    HWY_INLINE void fetch() {
+        __builtin_prefetch(at, 0, 2);
+        at += step;
+    }
+};
+
 // A and B of a tile in one k block: A's elements at a[i · a_row + k · a_k], B's strips at b[s][k · b_k].
 struct Operands {
     int64_t k;
@@ -47,9 +59,17 @@ struct Operands {
     int64_t a_row, a_k;
     const float* b[2];
     int64_t b_k;
+    Ahead next_a, next_b;
 
     Operands from(int64_t first, int64_t count) const {
-        return {count, a + first * a_k, a_row, a_k, {b[0] + first * b_k, b[1] + first * b_k}, b_k};
+        return {count,
+                a + first * a_k,
+                a_row,
+                a_k,
+                {b[0] + first * b_k, b[1] + first * b_k},
+                b_k,
+                next_a.from(first),
+                next_b.from(first)};
     }
 };
 
@@ -58,20 +78,26 @@ struct Sums {
     V32 at[kUsed][kStrips * kVectors];
 };
 
-// Σ_k a[i][k]·b[k][j]. Rows of A are reached in fours from a pointer each: base, base + s, base + 2·s, base + 3·s.
-template <int kUsed, int kStrips>
+// Σ_k a[i][k]·b[k][j]. Rows of A are reached in fours from a pointer each: base, base + s, base + 2·s, base + 3·s. Of
+// packed operands all steps are constants; and two k at a time leave a tenth fewer instructions than that, which shows
+// where the host's other threads take half of those that a core can decode.
+template <bool kPacked, int kUsed, int kStrips>
 HWY_INLINE void run_chain(const Operands& o, Sums<kUsed, kStrips>& sums) {
     constexpr int kFours = (kUsed + 3) / 4;
     const F32 d;
-    const int64_t n = static_cast<int64_t>(hn::Lanes(d)), s = o.a_row, s3 = 3 * o.a_row, a_k = o.a_k, b_k = o.b_k;
+    const int64_t n = static_cast<int64_t>(hn::Lanes(d)), s = kPacked ? 1 : o.a_row, s3 = 3 * s;
+    const int64_t a_k = kPacked ? kRows : o.a_k, b_k = kPacked ? kColumns : o.b_k;
 #pragma GCC unroll 16
     for (int i = 0; i < kUsed; ++i)
 #pragma GCC unroll 16
         for (int j = 0; j < kStrips * kVectors; ++j) sums.at[i][j] = hn::Zero(d);
     const float *a[kFours], *b[2] = {o.b[0], o.b[1]};
+    Ahead next_a = o.next_a, next_b = o.next_b;
 #pragma GCC unroll 16
     for (int f = 0; f < kFours; ++f) a[f] = o.a + 4 * f * s;
+#pragma GCC unroll 2
     for (int64_t p = o.k; p > 0; --p) {
+        if constexpr (kPacked) next_a.fetch(), next_b.fetch();
         V32 row[kStrips * kVectors];
 #pragma GCC unroll 16
         for (int j = 0; j < kStrips * kVectors; ++j) row[j] = hn::LoadU(d, b[j / kVectors] + j % kVectors * n);
@@ -103,21 +129,21 @@ HWY_INLINE void put(const Sums<kUsed, kStrips>& sums, float* c, int64_t stride, 
 }
 
 // One tile over one k block: chains, folded here in L1, then into C.
-template <int64_t kLongest, int kUsed, int kStrips>
+template <int64_t kLongest, int kUsed, int kStrips, bool kPacked = false>
 void tile(const Operands& o, float* c, int64_t stride, bool add) {
     constexpr int64_t kWidth = kStrips * kColumns, kLine = 64 / sizeof(float);
     Sums<kUsed, kStrips> sums;
     for (int i = 0; i < kUsed; ++i)
         for (int64_t j = 0; j < kWidth; j += kLine) __builtin_prefetch(c + i * stride + j, 1);
     if (o.k <= kLongest) {
-        run_chain(o, sums);
+        run_chain<kPacked>(o, sums);
         return put(sums, c, stride, add);
     }
     HWY_ALIGN float local[kUsed * kWidth];
-    run_chain(o.from(0, kLongest), sums);
+    run_chain<kPacked>(o.from(0, kLongest), sums);
     put(sums, local, kWidth, false);
     for (int64_t p = kLongest; p < o.k; p += kLongest) {
-        run_chain(o.from(p, std::min(kLongest, o.k - p)), sums);
+        run_chain<kPacked>(o.from(p, std::min(kLongest, o.k - p)), sums);
         put(sums, local, kWidth, true);
     }
     const F32 d;
@@ -148,15 +174,39 @@ void multiply(const Panel& a, const std::byte* packed_a, const Panel& b, const s
     const int64_t a_row = packed ? 1 : a.row_step, a_k = packed ? kRows : a.k_step;
     const int64_t b_k = b.k_step == 0 ? kColumns : b.k_step;
     const int64_t rows = std::min(block.a_strips * kRows, a.rows - block.a_strip * kRows);
+    // While a tile of packed operands is computed, its share of what is next comes into L2: the same strip of A in the
+    // next k block, and the next strip of B.
+    const bool all_packed = packed && b.k_step == 0;
+    const auto most = all_packed ? &tile<kChain<T>, kMost, 1, true> : &tile<kChain<T>, kMost, 1>;
     for (int64_t kb = 0; kb * kBlock < a.k; ++kb) {
-        const bool add = kb > 0 || block.accumulate;
+        const bool add = kb > 0 || block.accumulate, last = (kb + 1) * kBlock >= a.k;
+        const int64_t length = a.length(kb);
         const auto strip_b = [&](int64_t j) {
             return reinterpret_cast<const float*>(packed_b + b.at(kb, block.b_strip + j));
+        };
+        const auto next_a = [&](int64_t i, int64_t j) -> Ahead {
+            if (last) return {packed_a, 0};
+            const int64_t step = kRows * int64_t{sizeof(float)} / block.b_strips;
+            return {packed_a + a.at(kb + 1, block.a_strip + i / kRows) + j * length * step, step};
+        };
+        const auto next_b = [&](int64_t i, int64_t j) -> Ahead {
+            const bool here = j + 1 < block.b_strips;
+            if (last && !here) return {packed_b, 0};
+            const int64_t step = kColumns * int64_t{sizeof(float)} / ceil_div(rows, kRows);
+            const int64_t strip = here ? b.at(kb, block.b_strip + j + 1) : b.at(kb + 1, block.b_strip);
+            return {packed_b + strip + i / kRows * length * step, step};
         };
         const auto run = [&](auto function, int64_t i, int64_t j, bool pair) {
             const auto* from =
                 reinterpret_cast<const float*>(packed_a + a.at(kb, block.a_strip + (packed ? i / kRows : 0)));
-            function({a.length(kb), packed ? from : from + i * a_row, a_row, a_k, {strip_b(j), strip_b(j + pair)}, b_k},
+            function({length,
+                      packed ? from : from + i * a_row,
+                      a_row,
+                      a_k,
+                      {strip_b(j), strip_b(j + pair)},
+                      b_k,
+                      all_packed ? next_a(i, j) : Ahead{},
+                      all_packed ? next_b(i, j) : Ahead{}},
                      block.c + i * block.c_stride + j * kColumns, block.c_stride, add);
         };
         int64_t few = rows;                             // where the smallest tile begins
@@ -166,7 +216,7 @@ void multiply(const Panel& a, const std::byte* packed_a, const Panel& b, const s
                 if (used == kFew)
                     few = i;
                 else
-                    run(used == kMost ? &tile<kChain<T>, kMost, 1> : &tile<kChain<T>, kMore, 1>, i, j, false);
+                    run(used == kMost ? most : &tile<kChain<T>, kMore, 1>, i, j, false);
                 i += used;
             }
         }
