@@ -37,7 +37,8 @@ need() {
     fi
     # shellcheck disable=SC2086
     "${run[@]}" env DEBIAN_FRONTEND=noninteractive sh -c '
-        apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@" >/dev/null' - $wanted \
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "$@" >/dev/null' \
+        - $wanted \
         || say "apt could not install everything; going on with what is here"
 }
 

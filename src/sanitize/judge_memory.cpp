@@ -174,6 +174,7 @@ void Sanitizer::hash_copy(const TaskInfo& task, uint64_t place, Site site) {
     if (task.kind != TaskKind::copy) return;
     const Access *from = nullptr, *to = nullptr;
     for (const Access& access : task.accesses) (access.writes ? to : from) = &access;
+    if (from == nullptr || to == nullptr) return;
     const Memory* const target = shadow_.find(to->address);
     const Memory* const source = shadow_.find(from->address);
     if ((target != nullptr && !is_host(*target)) || source == nullptr || is_host(*source)) return;
