@@ -61,10 +61,10 @@ void dot_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, con
 }
 
 template <typename V>
-void dot_pack(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) noexcept {
+void dot_pack(const Panel& panel, std::byte* packed, const Area& area, const Matrix& source) noexcept {
     const bool is_a = panel.strip.rows == kDotRows;
-    each_piece<uint16_t>(panel, packed, part, source, [is_a](const Piece& piece) {
-        is_a ? pack_bf16<kDotRows, 2>(piece) : pack_bf16<kDotColumns, 2>(piece);
+    each_run<uint16_t>(panel, packed, area, source, [is_a](const StripRun& run) {
+        is_a ? pack_bf16<kDotRows, 2>(run) : pack_bf16<kDotColumns, 2>(run);
     });
 }
 

@@ -273,16 +273,16 @@ HWY_INLINE void transpose_four(const float (*from)[kRun], int64_t n, float* to) 
 
 // Strips as in Panel with groups of one, to[k][row]: a transposition through L1.
 template <typename T, int64_t kStripRows>
-void pack_piece(const Piece& piece) {
+void pack_run(const StripRun& run) {
     constexpr int64_t kRun = 64;
-    float* to = reinterpret_cast<float*>(piece.strip) + piece.first_k * kStripRows;
-    const auto* from = static_cast<const T*>(piece.source.data);
-    const int64_t row_stride = piece.source.row_stride, k_stride = piece.source.column_stride;
+    float* to = reinterpret_cast<float*>(run.strip) + run.first_k * kStripRows;
+    const auto* from = static_cast<const T*>(run.source.data);
+    const int64_t row_stride = run.source.row_stride, k_stride = run.source.column_stride;
     HWY_ALIGN float wide[kStripRows][kRun];
-    if (piece.rows < kStripRows) std::memset(wide, 0, sizeof wide);
-    for (int64_t k = 0; k < piece.k; k += kRun, to += kRun * kStripRows) {
-        const int64_t n = std::min(kRun, piece.k - k);
-        for (int64_t i = 0; i < piece.rows; ++i) {
+    if (run.rows < kStripRows) std::memset(wide, 0, sizeof wide);
+    for (int64_t k = 0; k < run.k; k += kRun, to += kRun * kStripRows) {
+        const int64_t n = std::min(kRun, run.k - k);
+        for (int64_t i = 0; i < run.rows; ++i) {
             const T* row = from + i * row_stride + k * k_stride;
             T dense[kRun];
             if (k_stride != 1)
@@ -298,21 +298,21 @@ void pack_piece(const Piece& piece) {
 
 // The same where the source has its rows side by side: runs of them are widened together and dealt out to the strips.
 template <typename T, int64_t kStripRows>
-void pack_side_by_side(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) {
+void pack_side_by_side(const Panel& panel, std::byte* packed, const Area& area, const Matrix& source) {
     constexpr int64_t kSide = 192 / kStripRows * kStripRows, kDepth = 8;
     static_assert(kBlock % kDepth == 0);
     HWY_ALIGN float wide[kDepth][kSide];
-    for (int64_t row = 0; row < part.rows; row += kSide) {
-        const int64_t rows = std::min(kSide, part.rows - row);
+    for (int64_t row = 0; row < area.rows; row += kSide) {
+        const int64_t rows = std::min(kSide, area.rows - row);
         if (rows < kSide) std::memset(wide, 0, sizeof wide);
-        for (int64_t k = 0; k < part.k;) {
-            const int64_t at = part.first_k + k, inside = at % kBlock;
-            const int64_t n = std::min({kDepth, kBlock - inside, part.k - k});
+        for (int64_t k = 0; k < area.k;) {
+            const int64_t at = area.first_k + k, inside = at % kBlock;
+            const int64_t n = std::min({kDepth, kBlock - inside, area.k - k});
             for (int64_t p = 0; p < n; ++p)
                 widen(static_cast<const T*>(source.data) + row + (k + p) * source.column_stride, rows, wide[p]);
             for (int64_t i = 0; i < rows; i += kStripRows) {
                 auto* to =
-                    reinterpret_cast<float*>(packed + panel.at(at / kBlock, (part.first_row + row + i) / kStripRows));
+                    reinterpret_cast<float*>(packed + panel.at(at / kBlock, (area.first_row + row + i) / kStripRows));
                 for (int64_t p = 0; p < n; ++p)
                     std::memcpy(to + (inside + p) * kStripRows, wide[p] + i, kStripRows * sizeof(float));
             }
@@ -322,13 +322,13 @@ void pack_side_by_side(const Panel& panel, std::byte* packed, const Part& part, 
 }
 
 template <typename T>
-void pack(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) noexcept {
+void pack(const Panel& panel, std::byte* packed, const Area& area, const Matrix& source) noexcept {
     const bool is_a = panel.strip.rows == kRows;
     if (source.row_stride == 1 && source.column_stride != 1)
-        return is_a ? pack_side_by_side<T, kRows>(panel, packed, part, source)
-                    : pack_side_by_side<T, kColumns>(panel, packed, part, source);
-    each_piece<T>(panel, packed, part, source,
-                  [is_a](const Piece& piece) { is_a ? pack_piece<T, kRows>(piece) : pack_piece<T, kColumns>(piece); });
+        return is_a ? pack_side_by_side<T, kRows>(panel, packed, area, source)
+                    : pack_side_by_side<T, kColumns>(panel, packed, area, source);
+    each_run<T>(panel, packed, area, source,
+                [is_a](const StripRun& run) { is_a ? pack_run<T, kRows>(run) : pack_run<T, kColumns>(run); });
 }
 
 template <typename T>

@@ -45,9 +45,9 @@ struct Matrix {
     Matrix transposed() const { return {data, column_stride, row_stride}; }
 };
 
-// The part of a panel that is packed at once. first_row is a multiple of the strip's rows, first_k of the panel's unit
+// What of a panel is packed at once. first_row is a multiple of the strip's rows, first_k of the panel's unit
 // of k; what ends the panel is padded.
-struct Part {
+struct Area {
     int64_t first_row, rows, first_k, k;
 };
 
@@ -69,8 +69,8 @@ struct Path {
     int64_t item;
     int64_t block_a, block_b;  // rows of A and B that make a good block of C: it and its k block of both stay in L2
 
-    // source holds the part alone: its row 0 is first_row, its column 0 first_k.
-    void (*pack)(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) noexcept;
+    // source holds the area alone: its row 0 is first_row, its column 0 first_k.
+    void (*pack)(const Panel& panel, std::byte* packed, const Area& area, const Matrix& source) noexcept;
     // inside a Using
     void (*multiply)(const Panel& a, const std::byte* packed_a, const Panel& b, const std::byte* packed_b,
                      const Block& block) noexcept;

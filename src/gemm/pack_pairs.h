@@ -41,10 +41,10 @@ inline void place(const Element16* from, int64_t row_stride, int64_t k_stride, i
 }
 
 template <int64_t kRows, int64_t kGroup>
-inline void pack_bf16(const Piece& piece) {
-    place<kRows, kGroup>(static_cast<const Element16*>(piece.source.data), piece.source.row_stride,
-                         piece.source.column_stride, piece.rows, piece.k, piece.padded,
-                         reinterpret_cast<uint16_t*>(piece.strip) + piece.first_k * kRows);
+inline void pack_bf16(const StripRun& run) {
+    place<kRows, kGroup>(static_cast<const Element16*>(run.source.data), run.source.row_stride,
+                         run.source.column_stride, run.rows, run.k, run.padded,
+                         reinterpret_cast<uint16_t*>(run.strip) + run.first_k * kRows);
 }
 
 // An f16 number is exactly the sum of two bf16 numbers: itself rounded to 8 bits, and a rest of at most 4. Infinities

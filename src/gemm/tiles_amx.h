@@ -159,17 +159,17 @@ struct TileSource {
 // Walks along the source: a strip after the other where k has unit stride, else all strips of 32 k. The groups of A and
 // B tell them apart.
 template <typename Tiles, typename T>
-void tile_pack(const Panel& panel, std::byte* packed, const Part& part, const Matrix& source) noexcept {
+void tile_pack(const Panel& panel, std::byte* packed, const Area& area, const Matrix& source) noexcept {
     const bool is_a = panel.strip.group == kTileK;
-    const int64_t strips = ceil_div(part.rows, kTile), tiles = ceil_div(part.k, kTileK);
+    const int64_t strips = ceil_div(area.rows, kTile), tiles = ceil_div(area.k, kTileK);
     const auto one = [&](int64_t strip, int64_t tile) {
-        const int64_t k = part.first_k + tile * kTileK, kb = k / panel.k_block;
-        auto* const to = reinterpret_cast<uint16_t*>(packed + panel.at(kb, part.first_row / kTile + strip)) +
+        const int64_t k = area.first_k + tile * kTileK, kb = k / panel.k_block;
+        auto* const to = reinterpret_cast<uint16_t*>(packed + panel.at(kb, area.first_row / kTile + strip)) +
                          (k - kb * panel.k_block) * kTile;
         const TileSource from{static_cast<const Element16*>(source.data) + strip * kTile * source.row_stride +
                                   tile * kTileK * source.column_stride,
-                              source.row_stride, source.column_stride, std::min(kTile, part.rows - strip * kTile),
-                              std::min(kTileK, part.k - tile * kTileK)};
+                              source.row_stride, source.column_stride, std::min(kTile, area.rows - strip * kTile),
+                              std::min(kTileK, area.k - tile * kTileK)};
         Tiles::template pack<T>(from, is_a, to, to + panel.length(kb) * kTile);
     };
     if (source.column_stride == 1)

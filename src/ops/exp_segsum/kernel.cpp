@@ -196,7 +196,7 @@ constexpr int64_t kRowChain = 8;
 constexpr int64_t kAhead = 2 * kRowGroup;
 
 template <typename T>
-struct Operand {
+struct RowGroup {
     const T* row;  // of the group's first
     int64_t pitch, readable;
 };
@@ -207,7 +207,7 @@ struct Operand {
 template <typename T>
 class Ahead {
   public:
-    HWY_INLINE Ahead(const Operand<T>& g, const Operand<T>& y, int64_t first, int64_t rows, int64_t size)
+    HWY_INLINE Ahead(const RowGroup<T>& g, const RowGroup<T>& y, int64_t first, int64_t rows, int64_t size)
         : g_(address(g)),
           y_(address(y)),
           g_pitch_(g.pitch * kItem),
@@ -230,7 +230,7 @@ class Ahead {
 
   private:
     static constexpr int64_t kItem = sizeof(T), kLine = 64;
-    static uintptr_t address(const Operand<T>& from) {
+    static uintptr_t address(const RowGroup<T>& from) {
         return reinterpret_cast<uintptr_t>(from.row) - static_cast<uintptr_t>(kAhead * from.pitch * kItem);
     }
     HWY_INLINE void next_row() {
@@ -242,7 +242,7 @@ class Ahead {
 };
 
 template <typename T>
-HWY_INLINE Pair load_of(const Operand<T>& from, int64_t r, int64_t j, int64_t n) {
+HWY_INLINE Pair load_of(const RowGroup<T>& from, int64_t r, int64_t j, int64_t n) {
     const T* at = from.row + r * from.pitch + j;
     return j + static_cast<int64_t>(pair_lanes()) <= from.readable ? load_pair(at) : load(at, Part{n});
 }
@@ -250,7 +250,7 @@ HWY_INLINE Pair load_of(const Operand<T>& from, int64_t r, int64_t j, int64_t n)
 // Rows [first, first + kRows) at once, from the last to the first: `column` is Σ g·y of these rows so far, a row's sum
 // takes it as it is then. kRows additions in f32, kRowChain of them across; everything longer is in f64.
 template <typename T, int kRows>
-HWY_INLINE void backward_group(const Operand<T>& g, const Operand<T>& y, int64_t first, int64_t next, int64_t size,
+HWY_INLINE void backward_group(const RowGroup<T>& g, const RowGroup<T>& y, int64_t first, int64_t next, int64_t size,
                                BackwardColumns& columns) {
     const auto step = static_cast<int64_t>(pair_lanes());
     Ahead<T> ahead(g, y, first, kRows, size);
@@ -313,8 +313,8 @@ void backward_rows(const MatrixRows& g, const MatrixRows& y, int64_t first, int6
         columns.before = 0;
     }
     const auto operand = [&](const MatrixRows& m, int64_t i, int64_t rows) HWY_ATTR {
-        return Operand<T>{static_cast<const T*>(m.at) + (i - first) * m.pitch, m.pitch,
-                          m.readable(first + count - i - rows)};
+        return RowGroup<T>{static_cast<const T*>(m.at) + (i - first) * m.pitch, m.pitch,
+                           m.readable(first + count - i - rows)};
     };
     int64_t i = first + count;
     while (i > first) {

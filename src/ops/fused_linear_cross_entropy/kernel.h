@@ -14,7 +14,7 @@
 namespace gradus::fused_linear_cross_entropy {
 
 // Tokens and words are packed so many at a time: chunks and panels. Both follow from the shape alone.
-struct Extent {
+struct Sizes {
     int64_t tokens = 0, hidden = 0, words = 0;
     int64_t chunk = 1, panel = 1;
 

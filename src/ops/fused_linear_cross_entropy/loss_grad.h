@@ -15,7 +15,7 @@ struct LossGradViews {
 };
 
 struct LossGradPlan final : Work {
-    Extent extent;
+    Sizes sizes;
     LossGradViews views;
     int slots = 1;
     const gemm::Path* path = nullptr;  // null: golden

@@ -15,7 +15,7 @@ struct MaxSumViews {
 };
 
 struct MaxSumPlan final : Work {
-    Extent extent;
+    Sizes sizes;
     MaxSumViews views;
     int slots = 1;
     const gemm::Path* path = nullptr;  // null: golden

@@ -11,7 +11,7 @@ constexpr int64_t kMostTokens = 1024, kMostWords = 3072;
 constexpr int64_t kGroupWords = 8192;  // summed over in one chain of k blocks; then folded into a second level
 
 // Panels follow from hidden and words alone: a token's sums do not depend on the tokens beside it.
-Extent extent_of(const gemm::Path& path, int64_t tokens, int64_t hidden, int64_t words) {
+Sizes sizes_of(const gemm::Path& path, int64_t tokens, int64_t hidden, int64_t words) {
     // whole blocks, or strips where hidden is so long that a block is too much
     const int64_t most_tokens = kChunkElements / hidden, most_words = kPanelBytes / path.item / hidden;
     const int64_t token_unit = most_tokens >= path.block_a ? path.block_a : path.a.rows;
@@ -24,7 +24,7 @@ Extent extent_of(const gemm::Path& path, int64_t tokens, int64_t hidden, int64_t
 
 void book(LossGradPlan& plan, Scratch& scratch) {
     const gemm::Path& path = *plan.path;
-    const Extent& e = plan.extent;
+    const Sizes& e = plan.sizes;
     const int inputs = plan.ahead && e.chunks() > 1 ? 2 : 1, weights = plan.ahead && e.panels() > 1 ? 2 : 1;
     if (!plan.views.given) {
         plan.input_rows = scratch.book<std::byte>(path.panel_a(e.chunk, e.hidden).bytes(), inputs);
@@ -50,8 +50,8 @@ void plan_fast(LossGradPlan& plan, const Call& call, Scratch& scratch) {
     const DType dtype = call.view(grad::kInput).dtype;
     plan.path = &gemm::choose(dtype, call.config.max_isa);
     plan.rows = choose_rows(dtype, call.config.max_isa);
-    Extent& e = plan.extent;
-    e = extent_of(*plan.path, e.tokens, e.hidden, e.words);
+    Sizes& e = plan.sizes;
+    e = sizes_of(*plan.path, e.tokens, e.hidden, e.words);
     plan.group = std::max<int64_t>(1, kGroupWords / e.panel);
     plan.cut_g = cut_of(*plan.path, e.chunk, e.panel, plan.slots);
     plan.cut_weight = cut_of(*plan.path, e.panel, e.hidden, plan.slots);
@@ -68,7 +68,7 @@ void plan_fast(LossGradPlan& plan, const Call& call, Scratch& scratch) {
 }  // namespace
 
 GoldenOperands golden_operands(const LossGradPlan& plan) {
-    const Extent& e = plan.extent;
+    const Sizes& e = plan.sizes;
     return {plan.how, plan.views.input, plan.views.weight, e.tokens, e.hidden, e.words};
 }
 
@@ -80,7 +80,7 @@ Planned plan_grad(const Call& call) {
     if (hidden == 0 || (tokens == 0 && words == 0)) return result;
     const bool golden = call.config.golden(), empty = tokens == 0 || words == 0;
     LossGradPlan plan;
-    plan.extent = {tokens, hidden, words};
+    plan.sizes = {tokens, hidden, words};
     plan.views = {{kGrad, call.view(kGrad)},
                   {kInput, input},
                   {kWeight, weight},

@@ -8,7 +8,7 @@ constexpr int64_t kChunkElements = 4 << 20, kPanelBytes = 16 << 20;  // packed
 constexpr int64_t kMostTokens = 2048, kMostWords = 3072;
 
 // Tokens are cut into equal chunks of whole blocks.
-Extent extent_of(const gemm::Path& path, int64_t tokens, int64_t hidden, int64_t words) {
+Sizes sizes_of(const gemm::Path& path, int64_t tokens, int64_t hidden, int64_t words) {
     const auto whole = [](int64_t n, int64_t unit, int64_t most) {
         return std::clamp(n / unit * unit, unit, most / unit * unit);
     };
@@ -24,8 +24,8 @@ void plan_fast(MaxSumPlan& plan, const Call& call, Scratch& scratch) {
     const DType dtype = call.view(stats::kInput).dtype;
     plan.path = &gemm::choose(dtype, call.config.max_isa);
     plan.rows = choose_rows(dtype, call.config.max_isa);
-    Extent& e = plan.extent;
-    e = extent_of(*plan.path, e.tokens, e.hidden, e.words);
+    Sizes& e = plan.sizes;
+    e = sizes_of(*plan.path, e.tokens, e.hidden, e.words);
     plan.cut = cut_of(*plan.path, e.chunk, e.panel, plan.slots);
     const int panels = e.panels() > 1 ? 2 : 1;
     const int64_t statistics = ceil_div(e.panel, plan.cut.columns) * e.chunk;
@@ -43,7 +43,7 @@ void plan_fast(MaxSumPlan& plan, const Call& call, Scratch& scratch) {
 }  // namespace
 
 GoldenOperands golden_operands(const MaxSumPlan& plan) {
-    const Extent& e = plan.extent;
+    const Sizes& e = plan.sizes;
     return {plan.how, plan.views.input, plan.views.weight, e.tokens, e.hidden, e.words};
 }
 
@@ -54,7 +54,7 @@ Planned plan_stats(const Call& call) {
     if (input.of(0) == 0) return result;
     const bool golden = call.config.golden();
     MaxSumPlan plan;
-    plan.extent = {input.of(0), input.of(1), weight.of(0)};
+    plan.sizes = {input.of(0), input.of(1), weight.of(0)};
     plan.views = {{kInput, input},
                   {kWeight, weight},
                   {kTarget, call.view(kTarget)},
@@ -74,7 +74,7 @@ Planned plan_stats(const Call& call) {
     } else {
         plan_fast(plan, call, result.scratch);
     }
-    const Extent& e = plan.extent;
+    const Sizes& e = plan.sizes;
     const auto bt = static_cast<double>(e.tokens), h = static_cast<double>(e.hidden), v = static_cast<double>(e.words);
     result.bytes = effort_of(2 * (bt * h + v * h), 2 * bt * v * (h + 16), golden);
     result.path = golden ? call.config.golden_path() : plan.path->name;

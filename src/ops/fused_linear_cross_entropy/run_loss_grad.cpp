@@ -24,7 +24,7 @@ bool masked(const Plan& plan, std::byte* const* address, int64_t token) {
 // The word that is the token's target here; −1: none.
 int64_t hit_of(const Plan& plan, std::byte* const* address, int64_t token) {
     const int64_t word = plan.views.target.index(address, token);
-    return masked(plan, address, token) || word < 0 || word >= plan.extent.words ? -1 : word;
+    return masked(plan, address, token) || word < 0 || word >= plan.sizes.words ? -1 : word;
 }
 
 void zero(const Strided& grid, std::byte* const* address, int64_t rows, int64_t columns) {
@@ -34,16 +34,16 @@ void zero(const Strided& grid, std::byte* const* address, int64_t rows, int64_t 
 
 // Without tokens or words every sum is empty.
 void run_empty(const Plan& plan, std::byte* const* address) noexcept {
-    zero(plan.views.input_grad, address, plan.extent.tokens, plan.extent.hidden);
-    zero(plan.views.weight_grad, address, plan.extent.words, plan.extent.hidden);
+    zero(plan.views.input_grad, address, plan.sizes.tokens, plan.sizes.hidden);
+    zero(plan.views.weight_grad, address, plan.sizes.words, plan.sizes.hidden);
 }
 
 void run_golden(const Plan& plan, std::byte* const* address, std::byte* workspace) noexcept {
     const Views& v = plan.views;
     const GoldenGrad grad{golden_operands(plan), v.grad, v.max, v.sum, v.softmax, v.input_grad, v.weight_grad, v.given};
     int64_t* const hits = plan.golden_hits.at(workspace);
-    for (int64_t i = 0; i < plan.extent.tokens; ++i) hits[i] = hit_of(plan, address, i);
-    const int64_t inputs = ceil_div(plan.extent.tokens, kTogether), weights = ceil_div(plan.extent.words, kTogether);
+    for (int64_t i = 0; i < plan.sizes.tokens; ++i) hits[i] = hit_of(plan, address, i);
+    const int64_t inputs = ceil_div(plan.sizes.tokens, kTogether), weights = ceil_div(plan.sizes.words, kTogether);
     parallel_for(inputs + weights, plan.slots, [&](int64_t block, int slot) {
         const bool of_input = block < inputs;
         golden_grad(grad, address, of_input, (of_input ? block : block - inputs) * kTogether, hits,
@@ -60,17 +60,17 @@ class Step {
           path_(*plan.path),
           address_(address),
           workspace_(workspace),
-          panel_(plan.chunks_outside ? n % plan.extent.panels() : n / plan.extent.chunks()),
-          chunk_(plan.chunks_outside ? n / plan.extent.panels() : n % plan.extent.chunks()),
-          first_token_(chunk_ * plan.extent.chunk),
-          tokens_(plan.extent.chunk_length(chunk_)),
-          first_word_(panel_ * plan.extent.panel),
-          words_(plan.extent.panel_length(panel_)) {
-        const int64_t hidden = plan.extent.hidden;
+          panel_(plan.chunks_outside ? n % plan.sizes.panels() : n / plan.sizes.chunks()),
+          chunk_(plan.chunks_outside ? n / plan.sizes.panels() : n % plan.sizes.chunks()),
+          first_token_(chunk_ * plan.sizes.chunk),
+          tokens_(plan.sizes.chunk_length(chunk_)),
+          first_word_(panel_ * plan.sizes.panel),
+          words_(plan.sizes.panel_length(panel_)) {
+        const int64_t hidden = plan.sizes.hidden;
         const int64_t chunk_place =
-            !plan.ahead || plan.extent.chunks() == 1 ? 0 : (plan.chunks_outside ? chunk_ : n) % 2;
+            !plan.ahead || plan.sizes.chunks() == 1 ? 0 : (plan.chunks_outside ? chunk_ : n) % 2;
         const int64_t panel_place =
-            !plan.ahead || plan.extent.panels() == 1 ? 0 : (plan.chunks_outside ? n : panel_) % 2;
+            !plan.ahead || plan.sizes.panels() == 1 ? 0 : (plan.chunks_outside ? n : panel_) % 2;
         const bool rows = !plan.views.given;
         input_ = {matrix_of(plan.views.input, address, first_token_),
                   tokens_,
@@ -106,7 +106,7 @@ class Step {
     // Both products, and beside them what the next step wants packed.
     void products(std::span<const PackJob> jobs) const noexcept {
         const Cut of_weight = plan_.cut_weight, of_input = plan_.cut_input;
-        const int64_t hidden = plan_.extent.hidden, word_blocks = ceil_div(words_, of_weight.rows);
+        const int64_t hidden = plan_.sizes.hidden, word_blocks = ceil_div(words_, of_weight.rows);
         const int64_t token_blocks = ceil_div(tokens_, of_input.rows);
         const int64_t weight_tasks = word_blocks * ceil_div(hidden, of_weight.columns);
         const int64_t input_tasks = token_blocks * ceil_div(hidden, of_input.columns);
@@ -177,20 +177,20 @@ class Step {
 
     void weight_block(int64_t word, int64_t column, int slot) const {
         const int64_t rows = std::min(plan_.cut_weight.rows, words_ - word);
-        const int64_t columns = std::min(plan_.cut_weight.columns, plan_.extent.hidden - column);
-        const bool alone = plan_.extent.chunks() == 1;
+        const int64_t columns = std::min(plan_.cut_weight.columns, plan_.sizes.hidden - column);
+        const bool alone = plan_.sizes.chunks() == 1;
         const int64_t stride = alone ? path_.block_b : plan_.c_stride;
         const int64_t first = plan_.chunks_outside ? first_word_ : 0;
         float* const c = alone ? plan_.tile.at(workspace_, slot)
                                : plan_.weight_sums.at(workspace_) + (first + word) * stride + column;
         multiply_block(path_, {g_.by_word, input_.by_column, g_.to_word, input_.to_column}, word, rows, column, columns,
                        c, stride, chunk_ > 0);
-        if (chunk_ == plan_.extent.chunks() - 1)
+        if (chunk_ == plan_.sizes.chunks() - 1)
             write(plan_.views.weight_grad, first_word_ + word, column, rows, columns, c, stride, slot);
     }
 
     void input_block(int64_t begin, int64_t column, int slot) const {
-        const Extent& e = plan_.extent;
+        const Sizes& e = plan_.sizes;
         const int64_t tokens = std::min(plan_.cut_input.rows, tokens_ - begin);
         const int64_t columns = std::min(plan_.cut_input.columns, e.hidden - column);
         const int64_t stride = plan_.c_stride, first = plan_.chunks_outside ? 0 : first_token_;
@@ -222,7 +222,7 @@ class Step {
 };
 
 void run_fast(const Plan& plan, std::byte* const* address, std::byte* workspace) noexcept {
-    const int64_t steps = plan.extent.panels() * plan.extent.chunks();
+    const int64_t steps = plan.sizes.panels() * plan.sizes.chunks();
     const auto step = [&](int64_t n) { return Step(plan, address, workspace, n); };
     const auto pack = [&](std::span<const PackJob> jobs) {
         parallel_for(Step::shares_of(jobs), plan.slots,
@@ -246,7 +246,7 @@ void run_fast(const Plan& plan, std::byte* const* address, std::byte* workspace)
 }  // namespace
 
 void LossGradPlan::run(std::byte* const* address, std::byte* workspace) const noexcept {
-    if (extent.tokens == 0 || extent.words == 0) return run_empty(*this, address);
+    if (sizes.tokens == 0 || sizes.words == 0) return run_empty(*this, address);
     if (path == nullptr) return run_golden(*this, address, workspace);
     run_fast(*this, address, workspace);
 }

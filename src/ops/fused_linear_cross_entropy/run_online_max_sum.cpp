@@ -19,7 +19,7 @@ int64_t word_of(const Plan& plan, std::byte* const* address, int64_t token) {
 }
 
 void write_targets(const Plan& plan, std::byte* const* address) noexcept {
-    const int64_t tokens = plan.extent.tokens;
+    const int64_t tokens = plan.sizes.tokens;
     for (int64_t byte = 0; byte * 8 < tokens; ++byte) {
         unsigned bits = 0;
         for (int64_t i = byte * 8; i < std::min(byte * 8 + 8, tokens); ++i) {
@@ -37,16 +37,16 @@ void write_stats(const Plan& plan, std::byte* const* address, int64_t token, dou
     v.max.put(address, token, static_cast<float>(max));
     v.sum.put(address, token, max == -HUGE_VAL ? std::nanf("") : static_cast<float>(sum));
     const int64_t word = word_of(plan, address, token);
-    v.predicted.put(address, token, word >= 0 && word < plan.extent.words ? static_cast<float>(picked - max) : 0.0f);
+    v.predicted.put(address, token, word >= 0 && word < plan.sizes.words ? static_cast<float>(picked - max) : 0.0f);
 }
 
 void run_golden(const Plan& plan, std::byte* const* address, std::byte* workspace) noexcept {
     const Views& v = plan.views;
     const GoldenStats stats{golden_operands(plan), v.max, v.sum, v.predicted, v.logits, v.with_logits};
-    parallel_for(ceil_div(plan.extent.tokens, kTogether), plan.slots, [&](int64_t block, int slot) {
+    parallel_for(ceil_div(plan.sizes.tokens, kTogether), plan.slots, [&](int64_t block, int slot) {
         const int64_t first = block * kTogether;
         int64_t hit[kTogether] = {};
-        for (int64_t k = 0; k < std::min(kTogether, plan.extent.tokens - first); ++k)
+        for (int64_t k = 0; k < std::min(kTogether, plan.sizes.tokens - first); ++k)
             hit[k] = word_of(plan, address, first + k);
         golden_stats(stats, address, first, hit, plan.golden_numbers.at(workspace, slot));
     });
@@ -59,15 +59,15 @@ class Chunk {
         : plan_(plan),
           address_(address),
           workspace_(workspace),
-          first_token_(chunk * plan.extent.chunk),
-          tokens_(plan.extent.chunk_length(chunk)),
+          first_token_(chunk * plan.sizes.chunk),
+          tokens_(plan.sizes.chunk_length(chunk)),
           token_blocks_(ceil_div(tokens_, plan.cut.rows)),
-          input_{matrix_of(plan.views.input, address, first_token_), tokens_, plan.extent.hidden,
-                 plan.path->panel_a(tokens_, plan.extent.hidden),    {},      plan.input.at(workspace)} {}
+          input_{matrix_of(plan.views.input, address, first_token_), tokens_, plan.sizes.hidden,
+                 plan.path->panel_a(tokens_, plan.sizes.hidden),     {},      plan.input.at(workspace)} {}
 
     // Beside the blocks of a panel the next one is packed and the last one folded.
     void run() const noexcept {
-        const int64_t panels = plan_.extent.panels();
+        const int64_t panels = plan_.sizes.panels();
         std::fill_n(plan_.max.at(workspace_), tokens_, -HUGE_VALF);
         std::fill_n(plan_.sum.at(workspace_), tokens_, 0.0);
         const PackJob first = weight(0);
@@ -92,7 +92,7 @@ class Chunk {
 
   private:
     PackJob weight(int64_t panel) const {
-        const Extent& e = plan_.extent;
+        const Sizes& e = plan_.sizes;
         return {matrix_of(plan_.views.weight, address_, panel * e.panel),
                 e.panel_length(panel),
                 e.hidden,
@@ -102,12 +102,12 @@ class Chunk {
     }
 
     // Where the statistics of a block's first token are.
-    int64_t place(int64_t word_block) const { return word_block * plan_.extent.chunk; }
+    int64_t place(int64_t word_block) const { return word_block * plan_.sizes.chunk; }
     float* block_max(int64_t panel) const { return plan_.block_max.at(workspace_, panel % 2); }
     float* block_sum(int64_t panel) const { return plan_.block_sum.at(workspace_, panel % 2); }
 
     void block(const PackJob& weight, int64_t panel, int64_t token_block, int64_t word_block, int slot) const {
-        const Extent& e = plan_.extent;
+        const Sizes& e = plan_.sizes;
         const Cut cut = plan_.cut;
         const int64_t first_word = word_block * cut.columns, words = std::min(cut.columns, weight.rows - first_word);
         const int64_t begin = token_block * cut.rows, end = std::min(begin + cut.rows, tokens_);
@@ -132,7 +132,7 @@ class Chunk {
     }
 
     void fold(int64_t panel, int64_t token_block) const {
-        const int64_t blocks = ceil_div(plan_.extent.panel_length(panel), plan_.cut.columns);
+        const int64_t blocks = ceil_div(plan_.sizes.panel_length(panel), plan_.cut.columns);
         for (int64_t i = token_block * plan_.cut.rows; i < std::min((token_block + 1) * plan_.cut.rows, tokens_); ++i) {
             Running running{plan_.max.at(workspace_)[i], plan_.sum.at(workspace_)[i]};
             for (int64_t b = 0; b < blocks; ++b) {
@@ -145,7 +145,7 @@ class Chunk {
     }
 
     void finish(int64_t token_block) const {
-        fold(plan_.extent.panels() - 1, token_block);
+        fold(plan_.sizes.panels() - 1, token_block);
         for (int64_t i = token_block * plan_.cut.rows; i < std::min((token_block + 1) * plan_.cut.rows, tokens_); ++i)
             write_stats(plan_, address_, first_token_ + i, static_cast<double>(plan_.max.at(workspace_)[i]),
                         plan_.sum.at(workspace_)[i], static_cast<double>(plan_.picked.at(workspace_)[i]));
@@ -163,7 +163,7 @@ class Chunk {
 void MaxSumPlan::run(std::byte* const* address, std::byte* workspace) const noexcept {
     write_targets(*this, address);
     if (path == nullptr) return run_golden(*this, address, workspace);
-    for (int64_t c = 0; c < extent.chunks(); ++c) Chunk(*this, address, workspace, c).run();
+    for (int64_t c = 0; c < sizes.chunks(); ++c) Chunk(*this, address, workspace, c).run();
 }
 
 }  // namespace gradus::fused_linear_cross_entropy

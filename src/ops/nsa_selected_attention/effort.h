@@ -7,9 +7,9 @@
 
 namespace gradus::nsa_selected_attention {
 
-Extent extent_of(const Call& call, const Places& at, bool causal);
+Problem problem_of(const Call& call, const Places& at, bool causal);
 
 // Effort in bytes, as plans of other operators count it; the gradient costs about 3.5 times the forward.
-int64_t effort_of(const Extent& extent, double times, bool golden);
+int64_t effort_of(const Problem& problem, double times, bool golden);
 
 }  // namespace gradus::nsa_selected_attention

@@ -10,17 +10,17 @@ namespace {
 using std::exp;
 
 template <typename T, typename Number>
-Number element(const Cube& cube, std::byte* const* address, int64_t i, int64_t j, int64_t k) {
-    return to_f64(load_element<T>(cube.at(address, i, j, k)));
+Number element(const Strided& view, std::byte* const* address, int64_t i, int64_t j, int64_t k) {
+    return to_f64(load_element<T>(view.at(address, i, j, k)));
 }
 
-void store(const Cube& cube, std::byte* const* address, int64_t i, int64_t j, int64_t k, double value) {
-    store_f64(cube.dtype, cube.at(address, i, j, k), value);
+void store(const Strided& view, std::byte* const* address, int64_t i, int64_t j, int64_t k, double value) {
+    store_f64(view.dtype, view.at(address, i, j, k), value);
 }
 
 // Σ_d a[i][j][d] · b[k][l][d]; a mistake may leave a part out
 template <typename T, typename Number>
-Number dot(const Cube& a, std::byte* const* address, int64_t i, int64_t j, const Cube& b, int64_t k, int64_t l,
+Number dot(const Strided& a, std::byte* const* address, int64_t i, int64_t j, const Strided& b, int64_t k, int64_t l,
            int64_t n, const Mistake& wrong, int part) {
     Number sum{};
     for (int64_t d = 0; d < n; ++d)
@@ -30,33 +30,33 @@ Number dot(const Cube& a, std::byte* const* address, int64_t i, int64_t j, const
 }
 
 // The key's head of a query's.
-int64_t key_head_of(const Extent& e, int64_t head, const Mistake& wrong) {
+int64_t key_head_of(const Problem& e, int64_t head, const Mistake& wrong) {
     return wrong.is(kOtherHead) ? head % e.key_heads : head / e.group;
 }
 
 // Calls f(n, key) for every key that a row sees, n counting them.
 template <typename F>
-int64_t each_key(const Extent& e, const Mistake& wrong, const Cube& topk, std::byte* const* address, int64_t row,
+int64_t each_key(const Problem& e, const Mistake& wrong, const Strided& topk, std::byte* const* address, int64_t row,
                  int64_t key_head, const F& f) {
     const int64_t later = wrong.is(kCausalBefore) ? -1 : wrong.is(kCausalAfter) ? 1 : 0;
-    const Batch* batch = e.batches.data();
-    while (row >= batch->query_end) ++batch;
+    const Sequence* sequence = e.sequences.data();
+    while (row >= sequence->query_end) ++sequence;
     int64_t n = 0;
     for (int64_t c = 0; c < e.count; ++c) {
         const int64_t block = topk.index(address, row, key_head, c);
         for (int64_t r = 0; r < e.size; ++r) {
-            const int64_t j = block * e.size + r;  // inside the batch
-            if (j < 0 || j >= batch->key_end - batch->key_begin) continue;
-            if (e.causal && j > row - batch->query_begin + later) continue;
+            const int64_t j = block * e.size + r;  // inside the sequence
+            if (j < 0 || j >= sequence->key_end - sequence->key_begin) continue;
+            if (e.causal && j > row - sequence->query_begin + later) continue;
             if (wrong.drops(kPartOfKeys, c * e.size + r)) continue;
-            f(n++, batch->key_begin + j);
+            f(n++, sequence->key_begin + j);
         }
     }
     return n;
 }
 
 template <typename T, typename Number>
-void forward(const Extent& e, const Mistake& wrong, const GoldenForward& v, std::byte* const* address, int64_t row,
+void forward(const Problem& e, const Mistake& wrong, const GoldenForward& v, std::byte* const* address, int64_t row,
              int64_t head, Number* scores) {
     const int64_t kh = key_head_of(e, head, wrong);
     const double scale = wrong.is(kNoInnerScale) ? 1 : e.scale;
@@ -81,12 +81,12 @@ void forward(const Extent& e, const Mistake& wrong, const GoldenForward& v, std:
 }
 
 // Where a row and head have their part of a stage.
-int64_t place(const Extent& e, const GoldenStage& stage, int64_t row, int64_t head) {
+int64_t place(const Problem& e, const GoldenStage& stage, int64_t row, int64_t head) {
     return (row - stage.begin) * e.group + head - stage.key_head * e.group;
 }
 
 template <typename T, typename Number>
-void grad_head(const Extent& e, const Mistake& wrong, const GoldenGrad& v, std::byte* const* address,
+void grad_head(const Problem& e, const Mistake& wrong, const GoldenGrad& v, std::byte* const* address,
                const GoldenStage& stage, int64_t row, int64_t head, Number* dq) {
     const double inner = wrong.is(kNoInnerScale) ? 1 : e.scale, outer = wrong.is(kNoOuterScale) ? 1 : e.scale;
     const int64_t kh = stage.key_head, at = place(e, stage, row, head);
@@ -117,7 +117,7 @@ void grad_head(const Extent& e, const Mistake& wrong, const GoldenGrad& v, std::
 }
 
 template <typename T, typename Number>
-void grad_columns(const Extent& e, const Mistake& wrong, const GoldenGrad& v, std::byte* const* address,
+void grad_columns(const Problem& e, const Mistake& wrong, const GoldenGrad& v, std::byte* const* address,
                   const GoldenStage& stage, int64_t begin, int64_t end) {
     const double outer = wrong.is(kNoOuterScale) ? 1 : e.scale;
     const int64_t kh = stage.key_head;
@@ -140,7 +140,7 @@ void grad_columns(const Extent& e, const Mistake& wrong, const GoldenGrad& v, st
 }
 
 template <typename Number>
-void grad_store(const Extent& e, const GoldenGrad& v, std::byte* const* address, const GoldenStage& stage,
+void grad_store(const Problem& e, const GoldenGrad& v, std::byte* const* address, const GoldenStage& stage,
                 int64_t key) {
     const Number* const sum = reinterpret_cast<const Number*>(stage.sums) + key * (e.depth + e.value_depth);
     for (int64_t d = 0; d < e.depth; ++d) store(v.key_grad, address, key, stage.key_head, d, result_of(sum[d]));
@@ -150,14 +150,14 @@ void grad_store(const Extent& e, const GoldenGrad& v, std::byte* const* address,
 
 }  // namespace
 
-void golden_forward(const Extent& e, const Golden& how, const GoldenForward& views, std::byte* const* address,
+void golden_forward(const Problem& e, const Golden& how, const GoldenForward& views, std::byte* const* address,
                     int64_t row, int64_t head, std::byte* numbers) noexcept {
     visit_golden(e.dtype, how.precision, [&]<typename T, typename Number>(T, Number) {
         forward<T>(e, how.mistake, views, address, row, head, reinterpret_cast<Number*>(numbers));
     });
 }
 
-void golden_grad_row(const Extent& e, const Golden& how, const GoldenGrad& views, std::byte* const* address,
+void golden_grad_row(const Problem& e, const Golden& how, const GoldenGrad& views, std::byte* const* address,
                      const GoldenStage& stage, int64_t row, std::byte* numbers) noexcept {
     visit_golden(e.dtype, how.precision, [&]<typename T, typename Number>(T, Number) {
         for (int64_t head = stage.key_head * e.group; head < (stage.key_head + 1) * e.group; ++head)
@@ -165,14 +165,14 @@ void golden_grad_row(const Extent& e, const Golden& how, const GoldenGrad& views
     });
 }
 
-void golden_grad_columns(const Extent& e, const Golden& how, const GoldenGrad& views, std::byte* const* address,
+void golden_grad_columns(const Problem& e, const Golden& how, const GoldenGrad& views, std::byte* const* address,
                          const GoldenStage& stage, int64_t begin, int64_t end) noexcept {
     visit_golden(e.dtype, how.precision, [&]<typename T, typename Number>(T, Number) {
         grad_columns<T, Number>(e, how.mistake, views, address, stage, begin, end);
     });
 }
 
-void golden_grad_store(const Extent& e, const Golden& how, const GoldenGrad& views, std::byte* const* address,
+void golden_grad_store(const Problem& e, const Golden& how, const GoldenGrad& views, std::byte* const* address,
                        const GoldenStage& stage, int64_t key) noexcept {
     visit_golden(e.dtype, how.precision,
                  [&]<typename T, typename Number>(T, Number) { grad_store<Number>(e, views, address, stage, key); });

@@ -25,14 +25,14 @@ enum {
 };
 
 struct GoldenForward {
-    Cube query, key, value, topk, max, sum, out;
+    Strided query, key, value, topk, max, sum, out;
 };
 // One row and one head of the query. numbers: [count·size + value_depth]
-void golden_forward(const Extent& extent, const Golden& how, const GoldenForward& views, std::byte* const* address,
+void golden_forward(const Problem& problem, const Golden& how, const GoldenForward& views, std::byte* const* address,
                     int64_t row, int64_t head, std::byte* numbers) noexcept;
 
 struct GoldenGrad {
-    Cube query, key, value, out, out_grad, max, sum, topk, query_grad, key_grad, value_grad;
+    Strided query, key, value, out, out_grad, max, sum, topk, query_grad, key_grad, value_grad;
     bool with_out = false;
 };
 // P and dS of some rows and the heads of one head of the key, which dK and dV are then summed from.
@@ -43,13 +43,13 @@ struct GoldenStage {
     std::byte* sums;    // [keys, depth + value_depth]
 };
 // dQ of a row's heads; P and dS are kept. numbers: [depth]
-void golden_grad_row(const Extent& extent, const Golden& how, const GoldenGrad& views, std::byte* const* address,
+void golden_grad_row(const Problem& problem, const Golden& how, const GoldenGrad& views, std::byte* const* address,
                      const GoldenStage& stage, int64_t row, std::byte* numbers) noexcept;
 // Adds what the rows of the stage have for columns [begin, end) of the sums.
-void golden_grad_columns(const Extent& extent, const Golden& how, const GoldenGrad& views, std::byte* const* address,
+void golden_grad_columns(const Problem& problem, const Golden& how, const GoldenGrad& views, std::byte* const* address,
                          const GoldenStage& stage, int64_t begin, int64_t end) noexcept;
 // dK and dV of a key.
-void golden_grad_store(const Extent& extent, const Golden& how, const GoldenGrad& views, std::byte* const* address,
+void golden_grad_store(const Problem& problem, const Golden& how, const GoldenGrad& views, std::byte* const* address,
                        const GoldenStage& stage, int64_t key) noexcept;
 
 }  // namespace gradus::nsa_selected_attention

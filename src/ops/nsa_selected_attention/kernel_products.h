@@ -15,12 +15,12 @@ namespace gradus::nsa_selected_attention {
 inline constexpr int64_t kFold = 8;  // products that are added up in f32 before they go to the f64 total
 
 // Rows i of a head: [rows, columns], and the same with columns as rows.
-inline gemm::Matrix rows_of(const Cube& cube, std::byte* const* address, int64_t row, int64_t head) {
-    return {cube.at(address, row, head), cube.row, cube.column};
+inline gemm::Matrix rows_of(const Strided& view, std::byte* const* address, int64_t row, int64_t head) {
+    return {view.at(address, row, head), view.step[0], view.step[2]};
 }
 // Heads of one row: [heads, columns].
-inline gemm::Matrix heads_of(const Cube& cube, std::byte* const* address, int64_t row, int64_t head) {
-    return {cube.at(address, row, head), cube.head, cube.column};
+inline gemm::Matrix heads_of(const Strided& view, std::byte* const* address, int64_t row, int64_t head) {
+    return {view.at(address, row, head), view.step[1], view.step[2]};
 }
 
 struct Operand {

@@ -4,28 +4,28 @@
 
 namespace gradus::nsa_selected_attention {
 
-Extent extent_of(const Call& call, const Places& at, bool causal) {
+Problem problem_of(const Call& call, const Places& at, bool causal) {
     const TensorView &query = call.view(forward::kQuery), &key = call.view(forward::kKey),
                      &value = call.view(forward::kValue);
-    Extent e{.rows = query.of(0),
-             .keys = key.of(0),
-             .heads = query.of(1),
-             .key_heads = key.of(1),
-             .group = query.of(1) / key.of(1),
-             .depth = query.of(2),
-             .value_depth = value.of(2),
-             .size = call.integer(at.size),
-             .count = call.integer(at.count),
-             .causal = causal,
-             .scale = call.real(at.scale),
-             .dtype = query.dtype,
-             .batches = {}};
-    e.set_batches(call.array(at.query_lengths).value_or(std::vector<int64_t>{e.rows}),
-                  call.array(at.key_lengths).value_or(std::vector<int64_t>{e.keys}));
+    Problem e{.rows = query.of(0),
+              .keys = key.of(0),
+              .heads = query.of(1),
+              .key_heads = key.of(1),
+              .group = query.of(1) / key.of(1),
+              .depth = query.of(2),
+              .value_depth = value.of(2),
+              .size = call.integer(at.size),
+              .count = call.integer(at.count),
+              .causal = causal,
+              .scale = call.real(at.scale),
+              .dtype = query.dtype,
+              .sequences = {}};
+    e.set_sequences(call.array(at.query_lengths).value_or(std::vector<int64_t>{e.rows}),
+                    call.array(at.key_lengths).value_or(std::vector<int64_t>{e.keys}));
     return e;
 }
 
-int64_t effort_of(const Extent& e, double times, bool golden) {
+int64_t effort_of(const Problem& e, double times, bool golden) {
     const double pairs =
         static_cast<double>(e.rows) * static_cast<double>(e.heads) * static_cast<double>(e.count * e.size);
     const double width = static_cast<double>(e.depth + e.value_depth);

@@ -1,4 +1,4 @@
-// From views to numbers: batches, blocks of keys, scratch, which path.
+// From views to numbers: sequences, blocks of keys, scratch, which path.
 #pragma once
 
 #include "aclnn/operator.h"

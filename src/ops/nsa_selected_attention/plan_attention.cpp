@@ -9,7 +9,7 @@ namespace {
 
 void book(AttentionPlan& plan, Scratch& scratch) {
     const gemm::Path& path = *plan.path;
-    const Extent& e = plan.extent;
+    const Problem& e = plan.problem;
     plan.width = round_up(e.size, path.b.rows);
     plan.rows_at_once = rows_of_group(e, plan.width);
     const int64_t entries = plan.rows_at_once * e.count;
@@ -45,7 +45,7 @@ Planned plan_forward(const Call& call) {
     if (query.of(0) == 0) return result;
     const bool golden = call.config.golden();
     AttentionPlan plan;
-    plan.extent = extent_of(call, kForwardPlaces, call.integer(kMode) == 2 && call.given(kMask));
+    plan.problem = problem_of(call, kForwardPlaces, call.integer(kMode) == 2 && call.given(kMask));
     plan.views = {{kQuery, query},
                   {kKey, key},
                   {kValue, call.view(kValue)},
@@ -56,14 +56,14 @@ Planned plan_forward(const Call& call) {
     plan.slots = call.config.num_threads;
     if (golden) {
         plan.how = call.config.how();
-        const int64_t numbers = plan.extent.count * plan.extent.size + plan.extent.value_depth;
+        const int64_t numbers = plan.problem.count * plan.problem.size + plan.problem.value_depth;
         plan.golden_numbers = result.scratch.book_bytes({numbers, number_size(plan.how.precision)}, plan.slots);
     } else {
         plan.path = &gemm::choose(query.dtype, call.config.max_isa);
         plan.rows = choose_rows(query.dtype, plan.path->takes_f32(), call.config.max_isa);
         book(plan, result.scratch);
     }
-    result.bytes = effort_of(plan.extent, 1, golden);
+    result.bytes = effort_of(plan.problem, 1, golden);
     result.path = golden ? call.config.golden_path() : plan.path->name;
     if (!golden) result.why = gemm::why_chosen(query.dtype, call.config.max_isa);
     result.work = std::make_unique<const AttentionPlan>(std::move(plan));

@@ -11,7 +11,7 @@ constexpr int64_t kLeastRows = 16;          // of a stage
 constexpr int64_t kGoldenScores = 1 << 19;  // P and dS that golden keeps at a time
 
 void book_golden(GradPlan& plan, Scratch& scratch) {
-    const Extent& e = plan.extent;
+    const Problem& e = plan.problem;
     const int64_t number = number_size(plan.how.precision), scores = e.group * e.count * e.size;
     plan.golden_rows = std::clamp<int64_t>(kGoldenScores / scores, 1, std::max<int64_t>(1, e.rows));
     plan.golden_numbers = scratch.book_bytes({e.depth, number}, plan.slots);
@@ -23,7 +23,7 @@ void book_golden(GradPlan& plan, Scratch& scratch) {
 
 void book_query(GradPlan& plan, Scratch& scratch) {
     const gemm::Path& path = *plan.path;
-    const Extent& e = plan.extent;
+    const Problem& e = plan.problem;
     plan.group_rows = rows_of_group(e, plan.width);
     const int64_t entries = plan.group_rows * e.count;
     const int64_t rows = std::clamp<int64_t>(kHeadsAtOnce / e.group, 1, entries);  // of one product
@@ -43,7 +43,7 @@ void book_query(GradPlan& plan, Scratch& scratch) {
 
 void book_key(GradPlan& plan, Scratch& scratch) {
     const gemm::Path& path = *plan.path;
-    const Extent& e = plan.extent;
+    const Problem& e = plan.problem;
     const int64_t rows = std::max<int64_t>(1, kHeadsAtOnce / e.group);
     plan.rows_at_once = std::clamp<int64_t>(e.rows * e.count, 1, rows);
     const int64_t heads = plan.rows_at_once * e.group, room = round_up(heads, path.a.rows);
@@ -69,14 +69,14 @@ void book_key(GradPlan& plan, Scratch& scratch) {
 }
 
 // Batches are cut after so many rows of their own, and neighbours share a stage while they fit: how the sums of a block
-// are cut follows from its batch alone. Returns the rows of the longest stage.
+// are cut follows from its sequence alone. Returns the rows of the longest stage.
 int64_t set_stages(GradPlan& plan) {
-    const Extent& e = plan.extent;
+    const Problem& e = plan.problem;
     const int64_t most = std::max<int64_t>(kLeastRows, kKeptBytes / (e.group * e.count * plan.width * 2));
     int64_t longest = 0;
-    for (const Batch& batch : e.batches)
-        for (int64_t begin = batch.query_begin; begin < batch.query_end; begin += most) {
-            const int64_t end = std::min(begin + most, batch.query_end);
+    for (const Sequence& sequence : e.sequences)
+        for (int64_t begin = sequence.query_begin; begin < sequence.query_end; begin += most) {
+            const int64_t end = std::min(begin + most, sequence.query_end);
             if (!plan.stages.empty() && end - plan.stages.back().begin <= most)
                 plan.stages.back().end = end;
             else
@@ -88,7 +88,7 @@ int64_t set_stages(GradPlan& plan) {
 
 void book(GradPlan& plan, Scratch& scratch) {
     const gemm::Path& path = *plan.path;
-    const Extent& e = plan.extent;
+    const Problem& e = plan.problem;
     plan.first = scratch.book<int64_t>(e.blocks + 2);
     plan.next = scratch.book<int64_t>(e.blocks);
     plan.list = scratch.book<Selector>(e.rows * e.count);
@@ -114,11 +114,11 @@ Planned plan_grad(const Call& call) {
     if (query.of(0) == 0 && key.of(0) == 0) return result;
     const bool golden = call.config.golden();
     GradPlan plan;
-    plan.extent = extent_of(call, kGradPlaces, call.integer(kMode) == 2);
+    plan.problem = problem_of(call, kGradPlaces, call.integer(kMode) == 2);
     plan.views = {{kQuery, query},
                   {kKey, key},
                   {kValue, call.view(kValue)},
-                  call.given(kOut) ? Cube(kOut, call.view(kOut)) : Cube(),
+                  call.given(kOut) ? Strided(kOut, call.view(kOut)) : Strided(),
                   {kOutGrad, call.view(kOutGrad)},
                   {kMax, call.view(kMax)},
                   {kSum, call.view(kSum)},
@@ -128,7 +128,7 @@ Planned plan_grad(const Call& call) {
                   {kValueGrad, call.view(kValueGrad)},
                   call.given(kOut)};
     plan.slots = call.config.num_threads;
-    const Extent& e = plan.extent;
+    const Problem& e = plan.problem;
     if (golden) {
         plan.how = call.config.how();
         book_golden(plan, result.scratch);

@@ -9,7 +9,7 @@ namespace gradus::nsa_selected_attention {
 
 inline constexpr int64_t kMostGroupRows = 64;
 // How many rows have scores of some hundred KiB together (in f32, [count, G, width] each): they stay in L2.
-inline int64_t rows_of_group(const Extent& e, int64_t width) {
+inline int64_t rows_of_group(const Problem& e, int64_t width) {
     constexpr int64_t kBytes = 1 << 19;
     return std::clamp<int64_t>(kBytes / (e.count * e.group * width * 4), 1,
                                std::clamp<int64_t>(e.rows, 1, kMostGroupRows));
@@ -36,13 +36,13 @@ struct GroupScratch {
 
 class RowGroup {
   public:
-    // Rows [begin, end), in any batches.
-    RowGroup(const Extent& extent, const Cube& topk, std::byte* const* address, int64_t key_head, int64_t begin,
+    // Rows [begin, end), in any sequences.
+    RowGroup(const Problem& problem, const Strided& topk, std::byte* const* address, int64_t key_head, int64_t begin,
              int64_t end, GroupEntry* entries, uint64_t* order)
         : entries_(entries), order_(order) {
         Selection selection;
         for (int64_t row = begin; row < end; ++row) {
-            extent.select(topk, address, row, key_head, selection);
+            problem.select(topk, address, row, key_head, selection);
             for (int64_t place = 0; place < selection.count; ++place, ++size_) {
                 entries[size_] = {selection.at[place], row, place};
                 order[size_] = static_cast<uint64_t>(selection.at[place].block) << kBits | static_cast<uint64_t>(size_);

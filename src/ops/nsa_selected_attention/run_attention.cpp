@@ -21,7 +21,7 @@ class Group {
     Group(const AttentionPlan& plan, std::byte* const* address, std::byte* workspace, int64_t key_head, int slot,
           int64_t begin, int64_t end)
         : plan_(plan),
-          e_(plan.extent),
+          e_(plan.problem),
           path_(*plan.path),
           address_(address),
           workspace_(workspace),
@@ -29,7 +29,7 @@ class Group {
           slot_(slot),
           begin_(begin),
           end_(end),
-          group_(plan.extent, plan.views.topk, address, key_head, begin, end, plan.group.entries.at(workspace, slot),
+          group_(plan.problem, plan.views.topk, address, key_head, begin, end, plan.group.entries.at(workspace, slot),
                  plan.group.order.at(workspace, slot)),
           scores_(plan.scores.at(workspace, slot)),
           rounded_(path_.takes_f32() ? reinterpret_cast<std::byte*>(scores_) : plan.e.at(workspace, slot)),
@@ -45,7 +45,7 @@ class Group {
   private:
     // Heads of a row as the left operand, at their place for the group.
     Operand query(int64_t row) {
-        const Cube& from = plan_.views.query;
+        const Strided& from = plan_.views.query;
         const int64_t head = key_head_ * e_.group, stride = wide_stride(path_, e_.depth);
         const gemm::Panel panel = path_.takes_f32() ? path_.as_it_lies(path_.a, e_.group, e_.depth, stride, 1)
                                                     : path_.panel_a(e_.group, e_.depth);
@@ -55,18 +55,18 @@ class Group {
         packed_[row - begin_] = true;
         if (!path_.takes_f32()) return packed(path_, panel, to, e_.depth, heads_of(from, address_, row, head));
         for (int64_t g = 0; g < e_.group; ++g)
-            copy_head(plan_.rows, from.at(address_, row, head + g), from.column, e_.depth, true, to + g * stride * 4,
+            copy_head(plan_.rows, from.at(address_, row, head + g), from.step[2], e_.depth, true, to + g * stride * 4,
                       plan_.line.at(workspace_, slot_));
         return {panel, to};
     }
     // Those of entries [first, last) together.
     Operand queries(int64_t first, int64_t last) {
-        const Cube& from = plan_.views.query;
+        const Strided& from = plan_.views.query;
         std::byte* const dense = plan_.dense.at(workspace_, slot_);
         for (int64_t i = first; i < last; ++i)
             for (int64_t g = 0; g < e_.group; ++g)
-                copy_head(plan_.rows, from.at(address_, group_[i].row, key_head_ * e_.group + g), from.column, e_.depth,
-                          false, dense + ((i - first) * e_.group + g) * e_.depth * 2, nullptr);
+                copy_head(plan_.rows, from.at(address_, group_[i].row, key_head_ * e_.group + g), from.step[2],
+                          e_.depth, false, dense + ((i - first) * e_.group + g) * e_.depth * 2, nullptr);
         return packed(path_, path_.panel_a((last - first) * e_.group, e_.depth), plan_.query.at(workspace_, slot_),
                       e_.depth, {dense, e_.depth, 1});
     }
@@ -131,17 +131,17 @@ class Group {
                 const int64_t head = key_head_ * e_.group + g;
                 std::byte* const to = plan_.views.out.at(address_, row, head);
                 if (total == nullptr)
-                    put_zeros(to, e_.value_depth, plan_.views.out.column);
+                    put_zeros(to, e_.value_depth, plan_.views.out.step[2]);
                 else
                     put_row(plan_.rows, total + g * e_.value_depth, e_.value_depth,
                             1 / static_cast<double>(plan_.views.sum.f32(address_, row, head)), to,
-                            plan_.views.out.column, plan_.line.at(workspace_, slot_));
+                            plan_.views.out.step[2], plan_.line.at(workspace_, slot_));
             }
         }
     }
 
     const AttentionPlan& plan_;
-    const Extent& e_;
+    const Problem& e_;
     const gemm::Path& path_;
     std::byte* const* address_;
     std::byte* workspace_;
@@ -156,7 +156,7 @@ class Group {
 };
 
 void run_fast(const AttentionPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
-    const Extent& e = plan.extent;
+    const Problem& e = plan.problem;
     const gemm::Path& path = *plan.path;
     for (int64_t head = 0; head < e.key_heads; ++head) {
         parallel_for(e.blocks, plan.slots, [&](int64_t block, int) {
@@ -174,9 +174,9 @@ void run_fast(const AttentionPlan& plan, std::byte* const* address, std::byte* w
 }
 
 void run_golden(const AttentionPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
-    parallel_for(plan.extent.rows, plan.slots, [&](int64_t row, int slot) {
-        for (int64_t head = 0; head < plan.extent.heads; ++head)
-            golden_forward(plan.extent, plan.how, plan.views, address, row, head,
+    parallel_for(plan.problem.rows, plan.slots, [&](int64_t row, int slot) {
+        for (int64_t head = 0; head < plan.problem.heads; ++head)
+            golden_forward(plan.problem, plan.how, plan.views, address, row, head,
                            plan.golden_numbers.at(workspace, slot));
     });
 }

@@ -10,7 +10,7 @@
 namespace gradus::nsa_selected_attention {
 
 struct AttentionPlan final : Work {
-    Extent extent{};
+    Problem problem{};
     GoldenForward views;
     int slots = 1;
     const gemm::Path* path = nullptr;  // null: golden
@@ -29,7 +29,7 @@ struct AttentionPlan final : Work {
     Piece<std::byte> golden_numbers;
     Golden how;
 
-    int64_t block_scores() const { return extent.group * width; }
+    int64_t block_scores() const { return problem.group * width; }
     void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
 

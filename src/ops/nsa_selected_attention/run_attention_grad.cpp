@@ -27,7 +27,7 @@ void warn_once() noexcept {
 // Counting sort: for every block the rows that selected it and see a part of it, in order; a row that lists it twice is
 // there twice. first: [blocks + 1], list: [rows·count]
 void invert(const GradPlan& plan, std::byte* const* address, std::byte* workspace, int64_t key_head) noexcept {
-    const Extent& e = plan.extent;
+    const Problem& e = plan.problem;
     int64_t* const first = plan.first.at(workspace);
     Selector* const list = plan.list.at(workspace);
     const auto each = [&](const auto& f) {
@@ -48,7 +48,7 @@ void invert(const GradPlan& plan, std::byte* const* address, std::byte* workspac
 
 // The layouts of the products, of the blocks that somebody selected.
 void prepare_blocks(const GradPlan& plan, std::byte* const* address, std::byte* workspace, int64_t head) noexcept {
-    const Extent& e = plan.extent;
+    const Problem& e = plan.problem;
     const gemm::Path& path = *plan.path;
     const int64_t* const first = plan.first.at(workspace);
     parallel_for(e.blocks, plan.slots, [&](int64_t block, int) {
@@ -65,16 +65,16 @@ void prepare_blocks(const GradPlan& plan, std::byte* const* address, std::byte* 
 // dK and dV of a block into the results' views; zeros where nobody selected it.
 void write_block(const GradPlan& plan, std::byte* const* address, std::byte* workspace, int64_t head, int64_t block,
                  int slot) noexcept {
-    const Extent& e = plan.extent;
+    const Problem& e = plan.problem;
     const SelectedBlock keys = e.block_at(block);
     const int64_t* const first = plan.first.at(workspace) + block;
-    const auto put = [&](const Cube& to, int64_t depth, const double* sums, double factor) {
+    const auto put = [&](const Strided& to, int64_t depth, const double* sums, double factor) {
         for (int64_t i = 0; i < keys.rows; ++i, sums += depth) {
             std::byte* const row = to.at(address, keys.key + i, head);
             if (first[0] == first[1])
-                put_zeros(row, depth, to.column);
+                put_zeros(row, depth, to.step[2]);
             else
-                put_row(plan.rows, sums, depth, factor, row, to.column, plan.key.line.at(workspace, slot));
+                put_row(plan.rows, sums, depth, factor, row, to.step[2], plan.key.line.at(workspace, slot));
         }
     };
     put(plan.views.key_grad, e.depth, plan.key_sums.at(workspace, block), e.scale);
@@ -83,7 +83,7 @@ void write_block(const GradPlan& plan, std::byte* const* address, std::byte* wor
 
 // The rows of a stage, a group at a time: f(gradient, begin, end).
 template <typename F>
-void each_group(const Part& stage, const F& f) noexcept {
+void each_group(const Context& stage, const F& f) noexcept {
     const int64_t begin = stage.stage.begin, end = stage.stage.end, rows = stage.plan.group_rows;
     parallel_for(ceil_div(end - begin, rows), stage.plan.slots, [&](int64_t group, int slot) {
         const gemm::Using using_path(*stage.plan.path);
@@ -92,13 +92,13 @@ void each_group(const Part& stage, const F& f) noexcept {
     });
 }
 
-// The blocks that rows of a stage can have selected: with many batches, stages times all blocks would be rows times
+// The blocks that rows of a stage can have selected: with many sequences, stages times all blocks would be rows times
 // keys.
 template <typename F>
-void each_block(const Part& stage, const F& f) noexcept {
-    const Extent& e = stage.plan.extent;
-    const int64_t first = e.batch_of_row(stage.stage.begin).first_block;
-    const Batch& last = e.batch_of_row(stage.stage.end - 1);
+void each_block(const Context& stage, const F& f) noexcept {
+    const Problem& e = stage.plan.problem;
+    const int64_t first = e.sequence_of_row(stage.stage.begin).first_block;
+    const Sequence& last = e.sequence_of_row(stage.stage.end - 1);
     parallel_for(last.first_block + e.blocks_of(last) - first, stage.plan.slots, [&](int64_t block, int slot) {
         const gemm::Using using_path(*stage.plan.path);
         KeyGradient gradient(stage.on(slot));
@@ -107,13 +107,13 @@ void each_block(const Part& stage, const F& f) noexcept {
 }
 
 void run_fast(const GradPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
-    const Extent& e = plan.extent;
+    const Problem& e = plan.problem;
     std::atomic<bool> far{false};
     for (int64_t head = 0; head < e.key_heads; ++head) {
         invert(plan, address, workspace, head);
         prepare_blocks(plan, address, workspace, head);
         for (const Stage& rows : plan.stages) {
-            const Part stage{plan, address, workspace, head, 0, rows};
+            const Context stage{plan, address, workspace, head, 0, rows};
             each_group(stage, [](QueryGradient& gradient, int64_t begin, int64_t end) {
                 for (int64_t row = begin; row < end; ++row) gradient.prepare(row);
             });
@@ -136,7 +136,7 @@ void run_fast(const GradPlan& plan, std::byte* const* address, std::byte* worksp
 
 // Rows are independent, and so are columns of dK and dV: each of their sums belongs to one task, in the order of rows.
 void run_golden(const GradPlan& plan, std::byte* const* address, std::byte* workspace) noexcept {
-    const Extent& e = plan.extent;
+    const Problem& e = plan.problem;
     const int64_t width = e.depth + e.value_depth;
     for (int64_t head = 0; head < e.key_heads; ++head) {
         GoldenStage stage{0,

@@ -38,7 +38,7 @@ struct QueryScratch {
 };
 
 struct GradPlan final : Work {
-    Extent extent{};
+    Problem problem{};
     GoldenGrad views;
     int slots = 1;
     const gemm::Path* path = nullptr;  // null: golden
@@ -68,7 +68,7 @@ struct GradPlan final : Work {
 };
 
 // What either part works on.
-struct Part {
+struct Context {
     const GradPlan& plan;
     std::byte* const* address;
     std::byte* workspace;
@@ -76,10 +76,10 @@ struct Part {
     int slot;
     Stage stage;
 
-    const Extent& e = plan.extent;
+    const Problem& e = plan.problem;
     const gemm::Path& path = *plan.path;
 
-    Part on(int thread) const { return {plan, address, workspace, key_head, thread, stage}; }
+    Context on(int thread) const { return {plan, address, workspace, key_head, thread, stage}; }
     // [3, G]: max, sum, delta
     float* statistics(int64_t row) const { return plan.statistics.at(workspace) + (row - stage.begin) * 3 * e.group; }
     float* sums(int64_t row, int64_t place) const {
@@ -90,9 +90,9 @@ struct Part {
     }
 };
 
-class KeyGradient : Part {
+class KeyGradient : Context {
   public:
-    explicit KeyGradient(const Part& part) : Part(part) {}
+    explicit KeyGradient(const Context& context) : Context(context) {}
     // Adds to dK and dV of a block what the rows of the stage have for it; their dS are kept, and Σ P.
     void run(int64_t block) noexcept;
     // Σ P·dP of the rows of the stage in this block, in the place of Σ P: what delta is where attentionOut is not
@@ -102,7 +102,7 @@ class KeyGradient : Part {
   private:
     template <typename F>
     void each_product(int64_t block, int64_t from, const F& f) noexcept;
-    Operand take_heads(const Cube& from, int64_t depth, std::byte* to) noexcept;
+    Operand take_heads(const Strided& from, int64_t depth, std::byte* to) noexcept;
     void score(int64_t block) noexcept;
     void each_row(void (*f)(const BlockScores&) noexcept) noexcept;
     Operand heads_by_columns(int64_t depth, const std::byte* heads) const noexcept;
@@ -114,9 +114,9 @@ class KeyGradient : Part {
     Operand query_{}, out_grad_{};
 };
 
-class QueryGradient : Part {
+class QueryGradient : Context {
   public:
-    explicit QueryGradient(const Part& part) : Part(part) {}
+    explicit QueryGradient(const Context& context) : Context(context) {}
     // max, sum and, where attentionOut is given, delta of a row's heads.
     void prepare(int64_t row) noexcept;
     // delta from the sums of KeyGradient::weigh.

@@ -7,7 +7,7 @@ namespace gradus::nsa_selected_attention {
 
 // Heads of the rows at hand as the left operand, [heads, depth]; `to` holds them by columns for the second product. A
 // head that has seen nothing is zeros, so that nothing comes of it.
-Operand KeyGradient::take_heads(const Cube& from, int64_t depth, std::byte* to) noexcept {
+Operand KeyGradient::take_heads(const Strided& from, int64_t depth, std::byte* to) noexcept {
     const KeyScratch& s = plan.key;
     const bool wide = path.takes_f32();
     const int64_t stride = wide ? wide_stride(path, depth) : depth, item = wide ? 4 : 2;
@@ -19,7 +19,7 @@ Operand KeyGradient::take_heads(const Cube& from, int64_t depth, std::byte* to) 
             if (sum[g] == 0)
                 std::memset(at, 0, static_cast<size_t>(depth * item));
             else
-                copy_head(plan.rows, from.at(address, selector.row, key_head * e.group + g), from.column, depth, wide,
+                copy_head(plan.rows, from.at(address, selector.row, key_head * e.group + g), from.step[2], depth, wide,
                           at, s.line.at(workspace, slot));
     }
     const int64_t heads = static_cast<int64_t>(selectors_.size()) * e.group;
@@ -38,7 +38,7 @@ Operand KeyGradient::heads_by_columns(int64_t depth, const std::byte* heads) con
 // q·k and dO·v of the rows at hand: [heads, width]
 void KeyGradient::score(int64_t block) noexcept {
     const KeyScratch& s = plan.key;
-    const auto product = [&](const Cube& from, int64_t depth, std::byte* heads, const std::byte* keys, float* to) {
+    const auto product = [&](const Strided& from, int64_t depth, std::byte* heads, const std::byte* keys, float* to) {
         multiply(path, take_heads(from, depth, heads), {path.panel_b(rows_, depth), keys}, visible_, to, plan.width,
                  false);
     };
@@ -96,13 +96,13 @@ void KeyGradient::add(Total& total, const Operand& heads, std::byte* rounded, fl
 template <typename F>
 void KeyGradient::each_product(int64_t block, int64_t from, const F& f) noexcept {
     rows_ = e.block_at(block).rows;
-    const Batch& batch = e.batch_of_block(block);
+    const Sequence& sequence = e.sequence_of_block(block);
     const Selector* const list = plan.list.at(workspace);
     const int64_t end = plan.first.at(workspace)[block + 1];
     int64_t last = from;
     while (last < end && list[last].row < stage.end) ++last;
     for (int64_t count; from < last; from += count) {
-        visible_ = e.selected(batch, list[from].row, block - batch.first_block).visible;
+        visible_ = e.selected(sequence, list[from].row, block - sequence.first_block).visible;
         count = visible_ < rows_ ? 1 : std::min(plan.rows_at_once, last - from);
         selectors_ = {list + from, static_cast<size_t>(count)};
         f();

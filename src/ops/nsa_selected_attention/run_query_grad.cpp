@@ -7,12 +7,12 @@ namespace gradus::nsa_selected_attention {
 
 float QueryGradient::dot(int64_t row, int64_t head) noexcept {
     const std::byte* dense[2];
-    const Cube* const cubes[2] = {&plan.views.out_grad, &plan.views.out};
+    const Strided* const views[2] = {&plan.views.out_grad, &plan.views.out};
     for (int i = 0; i < 2; ++i) {
-        dense[i] = cubes[i]->at(address, row, head);
-        if (cubes[i]->column == 1) continue;
+        dense[i] = views[i]->at(address, row, head);
+        if (views[i]->step[2] == 1) continue;
         std::byte* const line = plan.query.lines.at(workspace, slot) + i * e.depth * 2;
-        gather(line, dense[i], cubes[i]->column, e.value_depth, 2);
+        gather(line, dense[i], views[i]->step[2], e.value_depth, 2);
         dense[i] = line;
     }
     return plan.rows.dot(dense[0], dense[1], e.value_depth);
@@ -62,16 +62,16 @@ Operand QueryGradient::keys_of(const SelectedBlock& b) noexcept {
 }
 
 float QueryGradient::finish(int64_t row, const double* total) noexcept {
-    const Cube& to = plan.views.query_grad;
+    const Strided& to = plan.views.query_grad;
     e.select(plan.views.topk, address, row, key_head, selection_);
     float worst = 0;
     for (int64_t g = 0; g < e.group; ++g) {
         std::byte* const at = to.at(address, row, key_head * e.group + g);
         if (total == nullptr || statistics(row)[e.group + g] == 0) {
-            put_zeros(at, e.depth, to.column);
+            put_zeros(at, e.depth, to.step[2]);
             continue;
         }
-        put_row(plan.rows, total + g * e.depth, e.depth, e.scale, at, to.column, plan.query.lines.at(workspace, slot));
+        put_row(plan.rows, total + g * e.depth, e.depth, e.scale, at, to.step[2], plan.query.lines.at(workspace, slot));
         float p = 0;
         for (int64_t i = 0; i < selection_.count; ++i) p += sums(row, i)[g];
         worst = std::max(worst, std::fabs(p - 1));

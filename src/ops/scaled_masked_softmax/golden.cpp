@@ -10,8 +10,8 @@ namespace {
 using std::exp;
 
 template <typename T>
-T* at(Strip strip, int64_t row) {
-    return reinterpret_cast<T*>(strip.data + row * strip.pitch);
+T* at(DenseRows dense, int64_t row) {
+    return reinterpret_cast<T*>(dense.data + row * dense.pitch);
 }
 
 template <typename T, typename Number>

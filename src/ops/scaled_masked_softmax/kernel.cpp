@@ -25,8 +25,8 @@ using namespace gradus::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
 constexpr int64_t kPiece = 4096;
 
 template <typename T>
-HWY_INLINE T* row_of(Strip strip, int64_t r) {
-    return reinterpret_cast<T*>(strip.data + r * strip.pitch);
+HWY_INLINE T* row_of(DenseRows dense, int64_t r) {
+    return reinterpret_cast<T*>(dense.data + r * dense.pitch);
 }
 
 // Where the next row is fetched to: long rows of f32 would drive out the one that is being worked on (forward, 4096
@@ -34,10 +34,10 @@ HWY_INLINE T* row_of(Strip strip, int64_t r) {
 template <typename T>
 inline constexpr Level kNextRow = std::is_same_v<T, float> ? Level::second : Level::first;
 
-// The row that will be read after row r: the next one, or what follows the strip.
+// The row that will be read after row r: the next one, or what follows them.
 template <typename T>
-HWY_INLINE T* following(const Strip& strip, int64_t r, int64_t rows) {
-    return r + 1 < rows ? row_of<T>(strip, r + 1) : reinterpret_cast<T*>(strip.following);
+HWY_INLINE T* following(const DenseRows& dense, int64_t r, int64_t rows) {
+    return r + 1 < rows ? row_of<T>(dense, r + 1) : reinterpret_cast<T*>(dense.following);
 }
 
 // z of a piece, as pairs of T lie in lanes, filled up to a whole pair with −inf. Returns the larger of top and z.

@@ -13,7 +13,7 @@ namespace gradus::scaled_masked_softmax {
 inline constexpr float kMasked = -10000.0f;  // what a masked score is set to
 
 // Rows whose elements are neighbours; from one row to the next it is `pitch` bytes.
-struct Strip {
+struct DenseRows {
     std::byte* data;
     int64_t pitch;
     const std::byte* following;  // what is read after the last row; only to fetch it, so it may be anything
@@ -21,7 +21,7 @@ struct Strip {
 
 // z = mask ? −10000 : x·scale; y = exp(z − max z) / Σ exp(z − max z).   x, mask, y: [rows, n]; y may be x
 struct ForwardRows {
-    Strip x, mask, y;
+    DenseRows x, mask, y;
     int64_t rows, n;
     float scale;
     bool streaming;   // y goes past the cache
@@ -32,7 +32,7 @@ using ForwardKernel = void (*)(const ForwardRows& rows) noexcept;
 
 // t = g·y; out = mask ? 0 : (t − Σt·y)·scale.   g, y, mask, out: [rows, n]; out may be g or y
 struct BackwardRows {
-    Strip g, y, mask, out;
+    DenseRows g, y, mask, out;
     int64_t rows, n;
     float scale;
     bool streaming;

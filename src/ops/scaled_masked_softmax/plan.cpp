@@ -19,7 +19,7 @@ constexpr int64_t kChunkElements = 32768, kBlockElements = 262144;
 constexpr int64_t kGatheredRows = 32, kGatheredElements = 131072;
 
 // A view as the walk sees it: matrices (outer, inner) of rows. Strides in bytes, `step` in elements.
-struct Operand {
+struct Walked {
     int slot = 0;
     bool written = false, dense = false;
     int64_t item = 0, offset = 0, outer = 0, inner = 0, row = 0, step = 0;
@@ -30,7 +30,7 @@ struct Operand {
 // Blocks are chunks of rows of some of the matrices that share a mask; both are cut by the problem alone.
 template <typename Kernel, size_t kOperands>
 struct Plan : Work {
-    std::array<Operand, kOperands> operand;
+    std::array<Walked, kOperands> operand;
     int64_t matrices = 0, inner = 0, rows = 0, n = 0;
     int64_t sharing = 1;  // matrices one after the other that have the same mask
     int64_t chunk_rows = 0, chunks = 0, block_matrices = 0, blocks_sharing = 0, blocks = 0;
@@ -68,7 +68,7 @@ void set_walk(Plan<Kernel, kOperands>& plan, std::array<Given, kOperands> given,
     const size_t outer = turn ? 1 : 0, inner = 1 - outer;
     for (size_t k = 0; k < kOperands; ++k) {
         const TensorView& view = given[k].view;
-        Operand& to = plan.operand[k];
+        Walked& to = plan.operand[k];
         to.slot = given[k].slot;
         to.written = given[k].written;
         to.item = dtype_size(view.dtype);
@@ -86,7 +86,7 @@ void set_walk(Plan<Kernel, kOperands>& plan, std::array<Given, kOperands> given,
     if (shared.stride[inner] == 0) plan.sharing = shared.stride[outer] == 0 ? plan.matrices : plan.inner;
 
     int64_t chunk_rows = kChunkElements / plan.n;
-    if (!std::ranges::all_of(plan.operand, &Operand::dense))
+    if (!std::ranges::all_of(plan.operand, &Walked::dense))
         chunk_rows = std::max(chunk_rows, std::min(kGatheredRows, kGatheredElements / plan.n));
     plan.chunk_rows = std::clamp<int64_t>(chunk_rows, 1, plan.rows);
     plan.chunks = (plan.rows + plan.chunk_rows - 1) / plan.chunk_rows;
@@ -110,7 +110,7 @@ Planned planned(const Call& call, const std::array<Given, kOperands>& given, siz
     plan.slots = call.config.num_threads;
     plan.scale = std::isnan(scale) ? std::nanf("") : static_cast<float>(scale);  // stores rely on plain NaNs
     const int64_t elements = given[0].view.numel();
-    for (Operand& operand : plan.operand) {
+    for (Walked& operand : plan.operand) {
         result.bytes += elements * operand.item * (is_golden ? 16 : 1);
         if (operand.written) plan.streaming = operand.dense && elements * operand.item > kStreamingBytes;
         if (operand.dense) continue;
@@ -133,24 +133,24 @@ void run_block(const Plan& plan, int64_t block, int slot, std::byte* const* addr
     const int64_t begin = group + part * plan.block_matrices;
     const int64_t end = std::min(begin + plan.block_matrices, group + plan.sharing);
     for (int64_t matrix = begin; matrix < end; ++matrix) {
-        std::array<Strip, std::tuple_size_v<decltype(plan.operand)>> strip;
-        const auto copy_of = [&](const Operand& o) {
+        std::array<DenseRows, std::tuple_size_v<decltype(plan.operand)>> rows_at;
+        const auto copy_of = [&](const Walked& o) {
             return RowCopy{rows, plan.n, o.item, o.pitch / o.item, o.row / o.item, o.step};
         };
-        const auto address_at = [&](const Operand& o, int64_t m) {
+        const auto address_at = [&](const Walked& o, int64_t m) {
             return address[o.slot] + o.offset + m / plan.inner * o.outer + m % plan.inner * o.inner + first * o.row;
         };
-        const auto address_of = [&](const Operand& o) { return address_at(o, matrix); };
-        for (size_t k = 0; k < strip.size(); ++k) {
-            const Operand& o = plan.operand[k];
-            strip[k] = o.dense ? Strip{address_of(o), o.row, address_at(o, std::min(matrix + 1, end - 1))}
-                               : Strip{o.scratch.at(workspace, slot), o.pitch, nullptr};
-            if (!o.dense && !o.written) gather_rows(strip[k].data, address_of(o), copy_of(o));
+        const auto address_of = [&](const Walked& o) { return address_at(o, matrix); };
+        for (size_t k = 0; k < rows_at.size(); ++k) {
+            const Walked& o = plan.operand[k];
+            rows_at[k] = o.dense ? DenseRows{address_of(o), o.row, address_at(o, std::min(matrix + 1, end - 1))}
+                                 : DenseRows{o.scratch.at(workspace, slot), o.pitch, nullptr};
+            if (!o.dense && !o.written) gather_rows(rows_at[k].data, address_of(o), copy_of(o));
         }
-        compute(strip, rows);
-        for (size_t k = 0; k < strip.size(); ++k)
-            if (const Operand& o = plan.operand[k]; !o.dense && o.written)
-                scatter_rows(address_of(o), strip[k].data, copy_of(o));
+        compute(rows_at, rows);
+        for (size_t k = 0; k < rows_at.size(); ++k)
+            if (const Walked& o = plan.operand[k]; !o.dense && o.written)
+                scatter_rows(address_of(o), rows_at[k].data, copy_of(o));
     }
     if (plan.streaming) stream_fence();
 }
