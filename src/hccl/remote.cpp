@@ -16,7 +16,12 @@ class RemoteCommunicator final : public Communicator {
     }
 
     std::unique_ptr<CommTask> make_task(Work work) override;
-    void leave() noexcept override {}  // with the last owner: whoever still runs has it
+    // Now, and not with the last owner: the process may end before that is gone.
+    void leave() noexcept override {
+        if (lost_in_fork()) return;
+        transport_->leave();
+        link_->leave();
+    }
 
     Status failure() override {
         if (lost_in_fork()) return {HCCL_E_UNAVAIL, "comm: made before a fork, and the parent's"};
