@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "runtime/thread.h"
@@ -66,7 +67,7 @@ class Hub {
                 return;
             } else {  // all went before they were complete: they may come again
                 values_.clear();
-                ranks_ = 0;
+                ranks_ = ups_ = 0;
             }
         }
     }
@@ -75,9 +76,11 @@ class Hub {
     void accept_from(const Socket& listener) {
         Socket socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!socket.open()) return;
-        const auto strangers = std::count_if(connections_.begin(), connections_.end(),
-                                             [](const auto& c) { return !c->known && c->socket.open(); });
-        if (connections_.size() >= kMostConnections || static_cast<size_t>(strangers) >= kMostStrangers) return;
+        const auto stranger = [](const auto& c) { return !c->known && c->socket.open(); };
+        // the oldest of too many goes: a rank, which introduces itself at once, is never that
+        if (static_cast<size_t>(std::count_if(connections_.begin(), connections_.end(), stranger)) >= kMostStrangers)
+            (*std::find_if(connections_.begin(), connections_.end(), stranger))->socket.close();
+        if (connections_.size() >= kMostConnections) return;
         connections_.push_back(std::make_unique<Connection>());
         connections_.back()->socket = std::move(socket);
     }
@@ -94,7 +97,8 @@ class Hub {
         alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
         msghdr message{};
         message.msg_iov = &part, message.msg_iovlen = 1;
-        message.msg_control = control, message.msg_controllen = sizeof control;
+        // not the padded size, in which the kernel would put a second file, of which nobody here knew
+        message.msg_control = control, message.msg_controllen = CMSG_LEN(sizeof(int));
         const ssize_t n = recvmsg(c.socket.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
         if (n <= 0) return lose(c, n < 0 ? "its connection broke" : "it ended, or its process was killed");
@@ -154,7 +158,7 @@ class Hub {
             case FrameType::up:
                 return up(c), true;
             case FrameType::leave:
-                return c.socket.close(), false;
+                return leave(c), false;
             case FrameType::abort:
                 return tell_all(c, value, header.code), true;
             default:
@@ -180,9 +184,19 @@ class Hub {
     }
 
     void up(Connection& c) {
-        c.up = true;
-        const auto n = std::count_if(connections_.begin(), connections_.end(), [](const auto& o) { return o->up; });
-        complete_ |= static_cast<uint32_t>(n) == ranks_;
+        if (!std::exchange(c.up, true)) ++ups_;  // some may have left again
+        complete_ |= ups_ == ranks_;
+    }
+
+    // Its process may end as soon as it sees the connection closed: the others must know before.
+    void leave(Connection& c) {
+        const auto here = [&](const auto& o) {
+            return o.get() != &c && o->known && o->socket.open() && is_own_process(o->socket);
+        };
+        if (is_own_process(c.socket) && std::none_of(connections_.begin(), connections_.end(), here))
+            for (const auto& o : connections_)
+                if (o.get() != &c && o->known && o->socket.open()) tell(*o, FrameType::leave, "", "", -1, 0);
+        c.socket.close();
     }
 
     void lose(Connection& c, const char* how) {
@@ -217,7 +231,7 @@ class Hub {
     bool visited_ = false;
     std::vector<std::unique_ptr<Connection>> connections_;
     std::map<std::string, Value> values_;
-    uint32_t ranks_ = 0;
+    uint32_t ranks_ = 0, ups_ = 0;
     bool complete_ = false;
 };
 
@@ -267,6 +281,12 @@ std::optional<std::string> read_file(const char* path) {
         if (got == 0) return text;
         text.append(part.data(), static_cast<size_t>(got));
     }
+}
+
+bool is_own_process(const Socket& socket) {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    return getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == getpid();
 }
 
 std::string this_machine() {

@@ -29,7 +29,7 @@ enum class FrameType : uint32_t {
     get,    // rank → hub: wants it
     value,  // hub → rank
     up,     // rank → hub: has all it needs, so that from now on its end is news
-    leave,  // rank → hub: goes of its own will
+    leave,  // rank → hub: goes of its own will; hub → rank: no rank is left in the hub's process, whose end is no news
     abort,  // rank → hub: the value says why its work failed
     gone    // hub → rank: the key is empty, the value says who and why
 };
@@ -57,6 +57,8 @@ Status start_hub(MeetingPoint& at, std::chrono::seconds patience);
 
 // Nothing where it cannot be read. Not a std::ifstream, which keeps a refused allocation to itself and is then empty.
 std::optional<std::string> read_file(const char* path);
+
+bool is_own_process(const Socket& socket);  // of this machine's sockets: whether this process is the other side, too
 
 std::string this_machine();
 Result<Key> random_key();

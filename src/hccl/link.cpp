@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <thread>
+#include <utility>
 
 namespace gradus::hccl {
 namespace {
@@ -50,19 +51,28 @@ Result<std::unique_ptr<Link>> Link::connect(const MeetingPoint& at, uint32_t ran
     return link;
 }
 
+static Status hub_is_gone() { return {HCCL_E_REMOTE, "the process that called HcclGetRootInfo is gone"}; }
+
 // Who the other side of this connection is.
 static Status in_words(Status status) {
     if (status.code() != HCCL_E_REMOTE || !status.message().view().starts_with("the other side")) return status;
-    return {HCCL_E_REMOTE, "the process that called HcclGetRootInfo is gone"};
+    return hub_is_gone();
 }
 
-Link::~Link() {
-    if (!is_up_ || !socket_.open()) return;
-    const FrameHeader farewell{FrameType::leave};  // as it is: a destructor has no memory to ask for
-    static_cast<void>(send_all(socket_, &farewell, sizeof farewell, -1, Clock::now() + kSoon));
+void Link::leave() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(is_up_, false) || !socket_.open()) return;
+    const FrameHeader farewell{FrameType::leave};  // as it is: whoever goes has no memory to ask for
+    if (!send_all(socket_, &farewell, sizeof farewell, -1, Clock::now() + kSoon).ok()) return;
+    if (!by_unix_ || !is_own_process(socket_)) return;
+    // the hub ends with this process: it must have told the others that this was no accident
+    char rest[256];
+    for (pollfd p{socket_.get(), POLLIN, 0}; poll(&p, 1, 1000) > 0;)
+        if (recv(socket_.get(), rest, sizeof rest, 0) <= 0) return;
 }
 
 Status Link::send(FrameType type, const std::string& key, const std::string& value, int file, uint32_t code) {
+    if (!socket_.open()) return hub_is_gone();
     const FrameHeader header{type, static_cast<uint32_t>(key.size()), static_cast<uint32_t>(value.size()), code};
     std::string frame(sizeof header, '\0');
     std::memcpy(frame.data(), &header, sizeof header);
@@ -86,7 +96,12 @@ Status Link::put(const std::string& key, const std::string& value, int file) {
 Status Link::receive(Clock::time_point deadline) {
     FrameHeader header;
     int file = -1;
-    GRADUS_TRY(receive_all(socket_, &header, sizeof header, &file, deadline));
+    if (!socket_.open()) return hub_is_gone();
+    if (const Status came = receive_all(socket_, &header, sizeof header, &file, deadline); !came.ok()) {
+        if (!hub_may_end_ || came.code() == HCCL_E_TIMEOUT) return came;
+        socket_.close();
+        return {};
+    }
     Socket came(file);
     if (header.key_bytes > kMostKey || header.value_bytes > kMostValue)
         return {HCCL_E_TCP_TRANSFER, "the meeting point sent nonsense"};
@@ -94,6 +109,7 @@ Status Link::receive(Clock::time_point deadline) {
     const auto soon = Clock::now() + kSoon;
     GRADUS_TRY(receive_all(socket_, key.data(), key.size(), nullptr, soon));
     GRADUS_TRY(receive_all(socket_, value.data(), value.size(), nullptr, soon));
+    if (header.type == FrameType::leave) return hub_may_end_ = true, Status();
     if (header.type == FrameType::gone) return {static_cast<int>(header.code), Text(value)};
     if (came.open()) file_ = std::move(came);
     values_[key] = std::move(value);
@@ -139,7 +155,7 @@ Status Link::news(std::chrono::milliseconds patience) noexcept {
     try {
         const std::unique_lock lock(mutex_, std::try_to_lock);  // whoever has it reads the news as well
         if (!lock.owns_lock()) return {};
-        for (int wait = static_cast<int>(patience.count()); failed_.ok(); wait = 0) {
+        for (int wait = static_cast<int>(patience.count()); failed_.ok() && socket_.open(); wait = 0) {
             pollfd p{socket_.get(), POLLIN, 0};
             if (poll(&p, 1, wait) <= 0) break;
             failed_ = in_words(receive(Clock::now() + kSoon));

@@ -15,7 +15,7 @@ class Link {
     // Tries until the deadline: the hub may still be on its way up.
     static Result<std::unique_ptr<Link>> connect(const MeetingPoint& at, uint32_t rank, uint32_t ranks,
                                                  Clock::time_point deadline);
-    ~Link();
+    ~Link() { leave(); }
 
     bool by_unix() const { return by_unix_; }
     std::string own_ip(const MeetingPoint& at) const;  // by which this machine reaches the others
@@ -24,6 +24,7 @@ class Link {
     Status get(const std::vector<std::string>& keys, std::vector<std::string>& values, Clock::time_point deadline,
                const char* missing, Socket* file = nullptr);
     Status up();
+    void leave() noexcept;  // for good, of its own will
     void abort(const Status& why) noexcept;
 
     // What the hub has told of the others; waits so long for it.
@@ -36,6 +37,7 @@ class Link {
     std::mutex mutex_;
     Socket socket_;
     bool by_unix_ = false, is_up_ = false;
+    bool hub_may_end_ = false;  // all ranks of its process have left
     Status failed_;
     std::map<std::string, std::string> values_;
     Socket file_;

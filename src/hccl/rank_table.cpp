@@ -88,6 +88,15 @@ Result<std::map<uint32_t, Device>> read_devices(const std::string& text) {
         const auto it = all.find(path);
         return it != all.end() ? it->second : std::string();
     };
+    if (const std::string servers = value("/server_count"); !servers.empty()) {
+        uint64_t listed = 0;
+        while (all.contains("/server_list/" + std::to_string(listed) + "/server_id")) ++listed;
+        const auto count = number("server_count", servers, kMostRanks);
+        if (!count.ok()) return count.status();
+        if (static_cast<uint64_t>(*count) != listed)
+            return Status(HCCL_E_PARA,
+                          concat("server_count: ", *count, ", expected ", listed, ", those of server_list"));
+    }
     std::map<uint32_t, Device> devices;
     for (const auto& [path, rank_text] : all) {
         const size_t end = path.rfind("/rank_id");

@@ -16,7 +16,12 @@ class RemoteCommunicator final : public Communicator {
     }
 
     std::unique_ptr<CommTask> make_task(Work work) override;
-    void leave() noexcept override {}  // with the last owner: whoever still runs has it
+    // Now, and not with the last owner: the process may end before that is gone.
+    void leave() noexcept override {
+        if (lost_in_fork()) return;
+        transport_->leave();
+        link_->leave();
+    }
 
     Status failure() override {
         if (lost_in_fork()) return {HCCL_E_UNAVAIL, "comm: made before a fork, and the parent's"};
@@ -29,9 +34,9 @@ class RemoteCommunicator final : public Communicator {
         return news;
     }
 
-    Result<std::shared_ptr<Communicator>> split(std::span<const uint32_t> ids, uint64_t number,
+    Result<std::shared_ptr<Communicator>> split(std::span<const uint32_t> ids, uint64_t number, uint64_t time,
                                                 Membership membership) override {
-        return split_remote(*link_, ids, number, std::move(membership));
+        return split_remote(*link_, ids, number, time, std::move(membership));
     }
 
     void fail(const Status& why) noexcept {

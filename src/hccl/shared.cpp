@@ -73,9 +73,13 @@ class SharedTransport final : public Transport {
     SharedTransport(std::byte* memory, uint32_t rank, uint32_t ranks, News news)
         : memory_(memory), layout_(ranks), rank_(rank), ranks_(ranks), news_(std::move(news)) {}
     ~SharedTransport() override {
+        leave();
+        munmap(memory_, layout_.bytes());
+    }
+
+    void leave() noexcept override {
         state(rank_).left.store(1);
         for (uint32_t r = 0; r < ranks_; ++r) ring(r);
-        munmap(memory_, layout_.bytes());
     }
 
     size_t chunk() const override { return kSlot; }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "base/lock.h"
@@ -130,6 +131,11 @@ Result<Socket> connect_to(const Address& address, Clock::time_point deadline) {
     Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket.open()) return failed("socket", errno, HCCL_E_SYSCALL);
     if (connect(socket.get(), address.get(), address.size) != 0) {
+        // many come at once, and a queue of this machine's sockets is full
+        while (errno == EAGAIN && Clock::now() < deadline) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            if (connect(socket.get(), address.get(), address.size) == 0) return socket;
+        }
         if (errno != EINPROGRESS) return failed("connect", errno, HCCL_E_TCP_CONNECT);
         if (!wait_for(socket, POLLOUT, deadline)) return Status(HCCL_E_TIMEOUT, "connect: no answer");
         int error = 0;
@@ -180,7 +186,7 @@ Status receive_all(const Socket& socket, void* data, size_t bytes, int* descript
         message.msg_iov = &part;
         message.msg_iovlen = 1;
         message.msg_control = &control;
-        message.msg_controllen = sizeof control;
+        message.msg_controllen = CMSG_LEN(sizeof(int));  // one file: padded, there would be room for two
         const ssize_t n = recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
         if (n > 0) {
             at += n, bytes -= static_cast<size_t>(n);

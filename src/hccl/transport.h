@@ -35,6 +35,8 @@ class Transport {
     virtual Status exchange(std::span<const Outgoing> out, std::span<Incoming> in, Clock::time_point deadline) = 0;
     // Sends and receives with some ranks, all at once, in order between two.
     virtual Status transfer(std::span<const Transfer> batch, Clock::time_point deadline) = 0;
+    // This rank goes of its own will: whoever needs it from now on does not wait.
+    virtual void leave() noexcept {}
     // This rank has failed: whoever waits for it, and cannot look for news, is to be woken.
     virtual void give_up() noexcept {}
 };

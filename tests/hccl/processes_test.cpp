@@ -1,13 +1,9 @@
-// Ranks as processes: the ways to start, ranks that are killed, strangers at the door.
-#include <arpa/inet.h>
+// Ranks as processes: the ways to start, ranks that are killed.
 #include <signal.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <cstring>
 #include <fstream>
 
 #include "ranks.h"
@@ -15,54 +11,6 @@
 
 namespace gradus::testing {
 namespace {
-
-constexpr auto kF32 = HCCL_DATA_TYPE_FP32;
-constexpr auto kSum = HCCL_REDUCE_SUM;
-
-// A path of this test's own, gone with it.
-struct Path {
-    std::string name =
-        ::testing::TempDir() + "gradus_hccl_" + std::to_string(getpid()) + "_" + std::to_string(counter++);
-    Path() { std::remove(name.c_str()); }
-    ~Path() { std::remove(name.c_str()); }
-    static inline int counter = 0;
-};
-
-class Processes : public ::testing::Test {
-  protected:
-    void SetUp() override {
-#if defined(__SANITIZE_THREAD__)
-        GTEST_SKIP() << "the thread sanitizer does not survive a fork between threads";
-#endif
-    }
-};
-
-// Sums of several lengths; leaves communicator and stream as they are.
-int sums(HcclComm comm, aclrtStream stream, uint32_t rank, uint32_t ranks) {
-    for (const size_t count : {size_t{5}, size_t{30000}, size_t{700001}}) {
-        void* x = nullptr;
-        EXPECT_RANK(aclrtMalloc(&x, count * 4, ACL_MEM_MALLOC_HUGE_FIRST) == 0);
-        auto* const f = static_cast<float*>(x);
-        for (size_t i = 0; i < count; ++i) f[i] = static_cast<float>(rank + i % 7);
-        EXPECT_RANK(HcclAllReduce(x, x, count, kF32, kSum, comm, stream) == 0);
-        EXPECT_RANK(aclrtSynchronizeStream(stream) == 0);
-        const float base = static_cast<float>(ranks * (ranks - 1)) / 2;
-        for (size_t i = 0; i < count; ++i) EXPECT_RANK(f[i] == base + static_cast<float>(ranks * (i % 7)));
-        EXPECT_RANK(aclrtFree(x) == 0);
-    }
-    return 0;
-}
-
-int whole_program(uint32_t rank, uint32_t ranks, const std::function<int(HcclComm*)>& init) {
-    aclrtStream stream = nullptr;
-    HcclComm comm = nullptr;
-    EXPECT_RANK(aclInit(nullptr) == 0 && aclrtSetDevice(0) == 0 && aclrtCreateStream(&stream) == 0);
-    EXPECT_RANK(init(&comm) == 0);
-    if (const int failed = sums(comm, stream, rank, ranks); failed != 0) return failed;
-    EXPECT_RANK(HcclCommDestroy(comm) == 0);
-    EXPECT_RANK(aclrtDestroyStream(stream) == 0 && aclrtResetDevice(0) == 0 && aclFinalize() == 0);
-    return 0;
-}
 
 TEST_F(Processes, RootInfoInAFile) {
     for (const char* transport : transports()) {
@@ -187,48 +135,6 @@ TEST_F(Processes, ARankIsKilled) {
                 << transport << ", rank " << victim << " killed";
         }
     }
-}
-
-// Whoever has not the key is dropped, whatever it sends, and those who have it meet all the same.
-TEST_F(Processes, StrangersAtTheDoor) {
-    const Path path;
-    EXPECT_EQ(in_processes(3,
-                           [&](uint32_t rank) {
-                               if (rank < 2)
-                                   return whole_program(rank, 2, [&](HcclComm* comm) {
-                                       if (rank == 1) usleep(300000);  // the strangers first
-                                       return init_by_file(path.name, 2, rank, comm);
-                                   });
-                               HcclRootInfo info;
-                               for (int i = 0; i < 10000 && access(path.name.c_str(), R_OK) != 0; ++i) usleep(1000);
-                               std::ifstream(path.name, std::ios::binary).read(info.internal, sizeof info.internal);
-                               const std::string name(info.internal + 26);  // behind magic, key and port
-                               EXPECT_RANK(name.rfind("gradus-hccl-", 0) == 0);
-                               sockaddr_un where{};
-                               where.sun_family = AF_UNIX;
-                               std::memcpy(where.sun_path + 1, name.data(), name.size());
-                               const auto size =
-                                   static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-                               char nonsense[4096];
-                               std::memset(nonsense, 0x5A, sizeof nonsense);
-                               char wrong_key[32];
-                               std::memcpy(wrong_key, "GRHCCL01", 8), std::memset(wrong_key + 8, 0, 24);
-                               for (int i = 0; i < 100; ++i) {
-                                   const int s = socket(AF_UNIX, SOCK_STREAM, 0);
-                                   EXPECT_RANK(s >= 0);
-                                   if (connect(s, reinterpret_cast<sockaddr*>(&where), size) != 0)
-                                       return 0;  // it is over
-                                   if (i % 4 == 0) static_cast<void>(!send(s, nonsense, sizeof nonsense, MSG_NOSIGNAL));
-                                   if (i % 4 == 1) static_cast<void>(!send(s, wrong_key, 32, MSG_NOSIGNAL));
-                                   if (i % 4 == 2)
-                                       static_cast<void>(!send(s, wrong_key, 7, MSG_NOSIGNAL));  // and no more
-                                   char answer;
-                                   if (i % 4 < 2) EXPECT_RANK(recv(s, &answer, 1, 0) <= 0);  // dropped without a word
-                                   if (i % 4 < 2) close(s);
-                               }
-                               return 0;
-                           }),
-              (std::vector<int>{0, 0, 0}));
 }
 
 // A child has none of its parent's communicators, and does not keep them alive.

@@ -104,6 +104,32 @@ int init_by_file(const std::string& path, uint32_t ranks, uint32_t rank, HcclCom
     return HcclCommInitRootInfo(ranks, &info, rank, comm);
 }
 
+int sums(HcclComm comm, aclrtStream stream, uint32_t rank, uint32_t ranks) {
+    for (const size_t count : {size_t{5}, size_t{30000}, size_t{700001}}) {
+        void* x = nullptr;
+        EXPECT_RANK(aclrtMalloc(&x, count * 4, ACL_MEM_MALLOC_HUGE_FIRST) == 0);
+        auto* const f = static_cast<float*>(x);
+        for (size_t i = 0; i < count; ++i) f[i] = static_cast<float>(rank + i % 7);
+        EXPECT_RANK(HcclAllReduce(x, x, count, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, comm, stream) == 0);
+        EXPECT_RANK(aclrtSynchronizeStream(stream) == 0);
+        const float base = static_cast<float>(ranks * (ranks - 1)) / 2;
+        for (size_t i = 0; i < count; ++i) EXPECT_RANK(f[i] == base + static_cast<float>(ranks * (i % 7)));
+        EXPECT_RANK(aclrtFree(x) == 0);
+    }
+    return 0;
+}
+
+int whole_program(uint32_t rank, uint32_t ranks, const std::function<int(HcclComm*)>& init) {
+    aclrtStream stream = nullptr;
+    HcclComm comm = nullptr;
+    EXPECT_RANK(aclInit(nullptr) == 0 && aclrtSetDevice(0) == 0 && aclrtCreateStream(&stream) == 0);
+    EXPECT_RANK(init(&comm) == 0);
+    if (const int failed = sums(comm, stream, rank, ranks); failed != 0) return failed;
+    EXPECT_RANK(HcclCommDestroy(comm) == 0);
+    EXPECT_RANK(aclrtDestroyStream(stream) == 0 && aclrtResetDevice(0) == 0 && aclFinalize() == 0);
+    return 0;
+}
+
 bool gloo_is_there() { return access(GRADUS_GLOO, R_OK) == 0; }
 
 std::vector<const char*> transports() {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
@@ -64,6 +66,24 @@ std::vector<int> in_processes(uint32_t ranks, const std::function<int(uint32_t r
 // A root info handed over in a file, as plain processes do it: rank 0 makes it.
 int init_by_file(const std::string& path, uint32_t ranks, uint32_t rank, HcclComm* comm);
 
+// A path of this test's own, gone with it.
+struct Path {
+    std::string name =
+        ::testing::TempDir() + "gradus_hccl_" + std::to_string(getpid()) + "_" + std::to_string(counter++);
+    Path() { std::remove(name.c_str()); }
+    ~Path() { std::remove(name.c_str()); }
+    static inline int counter = 0;
+};
+
+class Processes : public ::testing::Test {
+  protected:
+    void SetUp() override {
+#if defined(__SANITIZE_THREAD__)
+        GTEST_SKIP() << "the thread sanitizer does not survive a fork between threads";
+#endif
+    }
+};
+
 #define EXPECT_RANK(condition)                                                             \
     do {                                                                                   \
         if (!(condition)) {                                                                \
@@ -72,6 +92,10 @@ int init_by_file(const std::string& path, uint32_t ranks, uint32_t rank, HcclCom
             return 1;                                                                      \
         }                                                                                  \
     } while (0)
+
+// A rank of a program, for in_processes(): sums of several lengths; leaves communicator and stream as they are.
+int sums(HcclComm comm, aclrtStream stream, uint32_t rank, uint32_t ranks);
+int whole_program(uint32_t rank, uint32_t ranks, const std::function<int(HcclComm*)>& init);
 
 bool gloo_is_there();
 std::vector<const char*> transports();

@@ -1,0 +1,213 @@
+// Where ranks of several processes meet: strangers at the door, the end of its process, tables that say where it is.
+#include <dirent.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "ranks.h"
+#include "testing/runtime.h"
+
+namespace gradus::testing {
+namespace {
+
+// A connection to the meeting point whose root info is in a file, without the key; −1: it is over.
+int knock(const std::string& path) {
+    HcclRootInfo info;
+    for (int i = 0; i < 10000 && access(path.c_str(), R_OK) != 0; ++i) usleep(1000);
+    std::ifstream(path, std::ios::binary).read(info.internal, sizeof info.internal);
+    const std::string name(info.internal + 26);  // behind magic, key and port
+    if (name.rfind("gradus-hccl-", 0) != 0) return -1;
+    sockaddr_un where{};
+    where.sun_family = AF_UNIX;
+    std::memcpy(where.sun_path + 1, name.data(), name.size());
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    const int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(s, reinterpret_cast<sockaddr*>(&where), size) == 0) return s;
+    close(s);
+    return -1;
+}
+
+// Two ranks, of which the second comes when the strangers have done their part.
+std::vector<int> with_strangers(const Path& path, const std::function<int(uint32_t rank)>& strangers) {
+    const Path done;
+    return in_processes(3, [&](uint32_t rank) {
+        if (rank == 2) {
+            const int code = strangers(rank);
+            std::ofstream(done.name) << "done";
+            if (code == 0) sleep(2);  // while the ranks meet, its connections stay
+            return code;
+        }
+        return whole_program(rank, 2, [&](HcclComm* comm) {
+            for (int i = 0; rank == 1 && i < 10000 && access(done.name.c_str(), R_OK) != 0; ++i) usleep(1000);
+            return init_by_file(path.name, 2, rank, comm);
+        });
+    });
+}
+
+class Meeting : public Processes {};
+
+// Whoever has not the key is dropped, whatever it sends, and those who have it meet all the same.
+TEST_F(Meeting, StrangersAtTheDoor) {
+    const Path path;
+    const auto strangers = [&](uint32_t rank) {
+        char nonsense[4096];
+        std::memset(nonsense, 0x5A, sizeof nonsense);
+        char wrong_key[32];
+        std::memcpy(wrong_key, "GRHCCL01", 8), std::memset(wrong_key + 8, 0, 24);
+        for (int i = 0; i < 100; ++i) {
+            const int s = knock(path.name);
+            EXPECT_RANK(s >= 0);
+            if (i % 4 == 0) static_cast<void>(!send(s, nonsense, sizeof nonsense, MSG_NOSIGNAL));
+            if (i % 4 == 1) static_cast<void>(!send(s, wrong_key, 32, MSG_NOSIGNAL));
+            if (i % 4 == 2) static_cast<void>(!send(s, wrong_key, 7, MSG_NOSIGNAL));  // and no more
+            char answer;
+            if (i % 4 < 2) EXPECT_RANK(recv(s, &answer, 1, 0) <= 0);  // dropped without a word
+            if (i % 4 < 2) close(s);
+        }
+        return 0;
+    };
+    EXPECT_EQ(with_strangers(path, strangers), (std::vector<int>{0, 0, 0}));
+}
+
+// More than the door has room for, who say nothing: a rank comes in all the same, and at once.
+TEST_F(Meeting, ACrowdAtTheDoor) {
+    const Path path;
+    const auto strangers = [&](uint32_t rank) {
+        for (int i = 0; i < 200; ++i) EXPECT_RANK(knock(path.name) >= 0);
+        return 0;
+    };
+    EXPECT_EQ(with_strangers(path, strangers), (std::vector<int>{0, 0, 0}));
+}
+
+int open_files() {
+    int n = 0;
+    DIR* const list = opendir("/proc/self/fd");
+    while (readdir(list) != nullptr) ++n;
+    closedir(list);
+    return n;
+}
+
+// Files that come along with what a stranger sends are closed, however many.
+TEST_F(Meeting, StrangersBringFiles) {
+    const Path path;
+    EXPECT_EQ(in_processes(1,
+                           [&](uint32_t rank) {
+                               EXPECT_RANK(aclrtSetDevice(0) == 0);
+                               HcclRootInfo info;
+                               EXPECT_RANK(HcclGetRootInfo(&info) == 0);
+                               std::ofstream(path.name, std::ios::binary).write(info.internal, sizeof info.internal);
+                               const int alone = open_files();
+                               const int s = knock(path.name);
+                               EXPECT_RANK(s >= 0);
+                               const int before = alone + 2;  // both ends are in this process
+                               for (int i = 0; i < 1000 && open_files() != before; ++i) usleep(10000);
+                               union {
+                                   cmsghdr header;
+                                   char room[CMSG_SPACE(8 * sizeof(int))];
+                               } control{};
+                               control.header.cmsg_level = SOL_SOCKET;
+                               control.header.cmsg_type = SCM_RIGHTS;
+                               for (int files = 1; files <= 8; ++files) {
+                                   char byte = 'G';
+                                   iovec part{&byte, 1};
+                                   msghdr message{};
+                                   message.msg_iov = &part, message.msg_iovlen = 1;
+                                   message.msg_control = &control;
+                                   control.header.cmsg_len = CMSG_LEN(static_cast<size_t>(files) * sizeof(int));
+                                   message.msg_controllen = control.header.cmsg_len;
+                                   for (int i = 0; i < files; ++i)
+                                       std::memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &s, sizeof s);
+                                   EXPECT_RANK(sendmsg(s, &message, MSG_NOSIGNAL) == 1);
+                               }
+                               for (int i = 0; i < 100 && open_files() != before; ++i) usleep(10000);
+                               usleep(100000);  // not yet read, they are not open either
+                               EXPECT_RANK(open_files() == before);
+                               return 0;
+                           }),
+              std::vector<int>{0});
+}
+
+// Rank 0, in whose process the ranks have met, is done first and ends. Nobody needs it any more, so nothing is wrong.
+TEST_F(Meeting, ItsProcessEnds) {
+    for (const char* transport : transports()) {
+        if (std::string(transport) == "local") continue;
+        const Variable forced("GRADUS_HCCL_TRANSPORT", transport);
+        const auto program = [](const Path& path, uint32_t rank) {
+            aclrtStream stream = nullptr;
+            HcclComm comm = nullptr;
+            void* x = nullptr;
+            EXPECT_RANK(aclrtSetDevice(0) == 0 && aclrtCreateStream(&stream) == 0);
+            EXPECT_RANK(aclrtMalloc(&x, 64, ACL_MEM_MALLOC_HUGE_FIRST) == 0);
+            EXPECT_RANK(init_by_file(path.name, 3, rank, &comm) == 0);
+            EXPECT_RANK(HcclBarrier(comm, stream) == 0 && aclrtSynchronizeStream(stream) == 0);
+            if (rank == 0) return HcclCommDestroy(comm) == 0 ? 0 : 1;
+            usleep(300000);
+            HcclResult error = HCCL_E_RESERVED;
+            EXPECT_RANK(HcclGetCommAsyncError(comm, &error) == 0 && error == HCCL_SUCCESS);
+            static_cast<char*>(x)[0] = rank == 1 ? 'x' : 'y';
+            const int code = rank == 1 ? HcclSend(x, 8, HCCL_DATA_TYPE_INT8, 2, comm, stream)
+                                       : HcclRecv(x, 8, HCCL_DATA_TYPE_INT8, 1, comm, stream);
+            EXPECT_RANK(code == 0);
+            EXPECT_RANK(aclrtSynchronizeStream(stream) == 0);
+            EXPECT_RANK(static_cast<char*>(x)[0] == 'x');
+            // who needs it knows at once
+            if (HcclBarrier(comm, stream) == 0) EXPECT_RANK(aclrtSynchronizeStreamWithTimeout(stream, 5000) == 507000);
+            EXPECT_RANK(HcclGetCommAsyncError(comm, &error) == 0 && error == HCCL_E_REMOTE);
+            EXPECT_RANK(HcclCommDestroy(comm) == 0);
+            return 0;
+        };
+        for (int time = 0; time < 5; ++time) {
+            const Path path;
+            EXPECT_EQ(in_processes(3, [&](uint32_t rank) { return program(path, rank); }), (std::vector<int>{0, 0, 0}))
+                << transport;
+        }
+    }
+}
+
+TEST_F(Meeting, RankTablesThatAreWrong) {
+    const std::string device0 = R"({"device_id":"0","rank_id":"0"})", device1 = R"({"device_id":"1","rank_id":"1"})";
+    const auto table = [](const std::string& rest) { return R"({"status":"completed","version":"1.0",)" + rest + "}"; };
+    const auto list = [](const std::string& devices) {
+        return R"("server_list":[{"server_id":"a","device":[)" + devices + "]}]";
+    };
+    const std::pair<std::string, const char*> tables[] = {
+        {"", "not JSON"},
+        {std::string(200, '['), "not JSON"},
+        {table(list(device0)) + "}", "not JSON"},
+        {R"({"status":"initializing",)" + list(device0) + "}", "status: 'initializing', expected completed"},
+        {table(R"("server_count":"1")"), "server_count: 1, expected 0"},
+        {table(R"("server_count":"2",)" + list(device0)), "server_count: 2, expected 1"},
+        {table(R"("server_count":"one",)" + list(device0)), "server_count: 'one', expected a number"},
+        {table(R"("server_list":[])"), "no device with a rank_id"},
+        {table(list(R"({"device_id":"0"})")), "no device with a rank_id"},
+        {table(list(R"({"rank_id":"-1"})")), "rank_id: '-1', expected a number"},
+        {table(list(device0 + "," + device0)), "rank_id 0 is there twice"},
+        {table(list(device1)), "without a gap"},
+        {table(R"("server_list":[{"device":[)" + device0 + "]}]"), "its server has no server_id"},
+        {table(list(device0 + R"(,{"device_port":"70000","rank_id":"1"})")), "device_port: '70000'"},
+        {table(R"("server_list":[{"server_id":"a","device":[)" + device0 + R"(]},{"server_id":"b","device":[)" +
+               device1 + "]}]"),
+         "rank 0 has no device_ip"},
+    };
+    for (const auto& [text, words] : tables) {
+        const Path path;
+        std::ofstream(path.name) << text;
+        EXPECT_EQ(in_processes(1,
+                               [&](uint32_t rank) {
+                                   HcclComm comm = nullptr;
+                                   EXPECT_RANK(aclrtSetDevice(0) == 0);
+                                   EXPECT_RANK(HcclCommInitClusterInfo(path.name.c_str(), 0, &comm) == HCCL_E_PARA);
+                                   const std::string message = take_message();
+                                   EXPECT_RANK(message.find(words) != std::string::npos ||
+                                               (std::fprintf(stderr, "%s\n", message.c_str()), false));
+                                   return 0;
+                               }),
+                  std::vector<int>{0})
+            << text;
+    }
+}
+
+}  // namespace
+}  // namespace gradus::testing
