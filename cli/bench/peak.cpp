@@ -148,7 +148,7 @@ Peak fma_peak(const std::string& isa) {
     return {"f32 in 128 bits", 12.0 * kSteps * 8, run_four};
 }
 
-Peak matrix_peak(const std::string& isa, bool f16) {
+Peak matrix_peak(const std::string& isa, [[maybe_unused]] bool f16) {
 #if defined(__x86_64__)
     if (isa == "amx")
         return {f16 ? "tdpbf16ps / 4" : "tdpbf16ps", 4.0 * kSteps * 2 * 16 * 16 * 32 / (f16 ? 4 : 1), run_amx};

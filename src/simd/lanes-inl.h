@@ -28,6 +28,8 @@ using F32 = hn::ScalableTag<float>;
 using V32 = hn::Vec<F32>;
 
 struct Pair {
+    HWY_INLINE Pair() {}  // an implicit one has no target
+    HWY_INLINE Pair(V32 a, V32 b) : first(a), second(b) {}
     V32 first, second;
 };
 
