@@ -7,8 +7,8 @@
 #   ./build.sh bench --ranks                all-reduce of two processes beside a copy, and beside Open MPI where it is installed
 #   ./build.sh bench --torch [case…]        gradus.torch, forward and backward, beside PyTorch's own ways
 #   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
-#   ./build.sh check [part…]                everything long, once a night: format tidy sweeps asan tsan pages valgrind;
-#                                           and once a week: mutants
+#   ./build.sh check [part…]                everything long, once a night: format tidy sweeps isa asan tsan pages valgrind;
+#                                           and once a week: arm mutants
 #   ./build.sh clean                        remove build/
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -149,6 +149,13 @@ check_sweeps() {
     build release
     GRADUS_TEST_ROUNDS=20 GRADUS_TEST_SEED=$RANDOM GRADUS_TEST_LONG=1 GRADUS_TEST_MPI=1 run_tests release
 }
+check_isa() {  # every instruction set that this CPU has, and the plain loops in the place of others
+    build release
+    testing/isa.sh build/release
+}
+check_arm() {  # AArch64, under qemu: an hour
+    testing/arm.sh build/arm
+}
 check_asan() {
     build asan
     run_tests asan
@@ -176,7 +183,7 @@ check_mutants() {
 }
 check() {  # [part…]: one part, or several one after the other, to the end even where one fails
     local part start failed=()
-    [ $# -gt 0 ] || set -- format tidy sweeps asan tsan pages valgrind
+    [ $# -gt 0 ] || set -- format tidy sweeps isa asan tsan pages valgrind
     for part; do declare -F "check_$part" >/dev/null || usage; done
     need packages.txt
     need packages-check.txt

@@ -30,8 +30,10 @@ std::vector<std::string> instruction_sets() {
     static const std::vector<std::string> found = [] {
         const std::string best = gradusGetOption("max_isa");
         std::vector<std::string> isas;
-        for (const char* isa : {"scalar", "neon", "sve", "avx2", "avx512", "avx512_bf16", "amx"})
+        for (const char* isa : {"scalar", "neon", "avx2", "avx512", "avx512_bf16", "amx"}) {
             if (gradusSetOption("max_isa", isa) == 0) isas.emplace_back(isa);
+            if (isa == best) break;  // GRADUS_MAX_ISA: those within it
+        }
         take_message();  // of those it has not
         gradusSetOption("max_isa", best.c_str());
         return isas;

@@ -27,7 +27,7 @@ class Option {
     std::string name_, before_;
 };
 
-std::vector<std::string> instruction_sets();  // of this CPU, in the words of max_isa
+std::vector<std::string> instruction_sets();  // of this CPU, within GRADUS_MAX_ISA, in its words
 
 // Device 0 and a stream, for the whole test program.
 aclrtStream stream();

@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace gradus::bench {
@@ -101,6 +103,13 @@ __attribute__((target("amx-tile,amx-bf16"))) uint64_t run_amx(int64_t calls) noe
     return fold(sum);
 }
 
+#elif defined(__aarch64__)
+
+uint64_t run_neon(int64_t calls) noexcept {
+    const auto step = [](float32x4_t s, float32x4_t x, float32x4_t y) { return vfmaq_f32(y, s, x); };
+    GRADUS_PEAK_BODY(float32x4_t, vdupq_n_f32, step, "+w")
+}
+
 #endif
 
 typedef float Four __attribute__((vector_size(16)));
@@ -133,11 +142,13 @@ Peak fma_peak(const std::string& isa) {
 #if defined(__x86_64__)
     if (isa == "amx" || isa.starts_with("avx512")) return {"f32 FMA in AVX-512", 12.0 * kSteps * 32, run_avx512};
     if (isa == "avx2") return {"f32 FMA in AVX2", 12.0 * kSteps * 16, run_avx2};
+#elif defined(__aarch64__)
+    if (isa == "neon") return {"f32 FMA in NEON", 12.0 * kSteps * 8, run_neon};
 #endif
     return {"f32 in 128 bits", 12.0 * kSteps * 8, run_four};
 }
 
-Peak matrix_peak(const std::string& isa, bool f16) {
+Peak matrix_peak(const std::string& isa, [[maybe_unused]] bool f16) {
 #if defined(__x86_64__)
     if (isa == "amx")
         return {f16 ? "tdpbf16ps / 4" : "tdpbf16ps", 4.0 * kSteps * 2 * 16 * 16 * 32 / (f16 ? 4 : 1), run_amx};

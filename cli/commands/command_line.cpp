@@ -79,7 +79,7 @@ class Command {
 
   private:
     static CLI::IsMember isa_names() {
-        return CLI::IsMember({"scalar", "neon", "sve", "avx2", "avx512", "avx512_bf16", "amx"});
+        return CLI::IsMember({"scalar", "neon", "avx2", "avx512", "avx512_bf16", "amx"});
     }
 
     std::shared_ptr<Options> options_;

@@ -38,7 +38,7 @@ Machine machine() {
 std::vector<std::string> instruction_sets() {
     const std::string before = gradusGetOption("max_isa");
     std::vector<std::string> sets;
-    for (const char* name : {"scalar", "neon", "sve", "avx2", "avx512", "avx512_bf16", "amx"})
+    for (const char* name : {"scalar", "neon", "avx2", "avx512", "avx512_bf16", "amx"})
         if (gradusSetOption("max_isa", name) == 0) sets.emplace_back(name);
     gradusSetOption("max_isa", before.c_str());
     aclGetRecentErrMsg();  // the refusals were asked for

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The man page: what is the same for all commands written here, each command's own --help behind it, so that the two
 # cannot disagree.
-#   man.sh <the gradus binary>
+#   man.sh <version> [words that run the gradus binary; none where this machine cannot]
 set -euo pipefail
-tool=${1:?usage: man.sh <the gradus binary>}
+version=${1:?usage: man.sh <version> [words that run the gradus binary]}
+shift
 
 # Text that troff shall leave alone.
 verbatim() {
@@ -12,9 +13,8 @@ verbatim() {
     printf '.fi\n'
 }
 
-version=$("$tool" --version)
 cat <<EOF
-.TH GRADUS 1 "" "$version" "User Commands"
+.TH GRADUS 1 "" "gradus $version" "User Commands"
 .SH NAME
 gradus \\- run, judge and measure CANN's LLM\\-training gradient operators on this CPU
 .SH SYNOPSIS
@@ -29,10 +29,14 @@ Operators, their arguments, shapes and limits are those of the library's catalog
 (f32, f16, bool, integers, and bf16 as ml_dtypes writes it) and raw .bin.
 .SH COMMANDS
 EOF
-"$tool" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | while read -r command; do
-    printf '.SS gradus %s\n' "$command"
-    "$tool" "$command" --help | verbatim
-done
+if [ $# -gt 0 ]; then
+    "$@" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | while read -r command; do
+        printf '.SS gradus %s\n' "$command"
+        "$@" "$command" --help | verbatim
+    done
+else
+    printf '.B gradus \\-\\-help\nlists them;\n.B gradus\n.I COMMAND\n.B \\-\\-help\nexplains one.\n'
+fi
 cat <<'EOF'
 .SH EXIT STATUS
 .TP

@@ -24,7 +24,7 @@ ACL_FUNC_VISIBILITY const char* gradusVersion(void);
 //                                    on purpose; of a sum "NAME [begin,end)" leaves those terms out
 //   memory       GRADUS_MEMORY       device, any: whether tensors may lie in memory that no aclrt function knows of
 //   num_threads  GRADUS_NUM_THREADS  the CPUs this process may use (affinity, cgroup); 1 and up
-//   max_isa      GRADUS_MAX_ISA      the best of this CPU; amx, avx512_bf16, avx512, avx2, neon, sve, scalar
+//   max_isa      GRADUS_MAX_ISA      the best of this CPU; amx, avx512_bf16, avx512, avx2, neon, scalar
 //   soc_name     GRADUS_SOC_NAME     Ascend910B1: the product stood in for
 //   log          GRADUS_LOG          off, error, info, trace: to stderr; info writes one line for every launch, trace
 //                                    one for every call

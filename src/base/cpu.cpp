@@ -7,14 +7,12 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#elif defined(__aarch64__)
-#include <sys/auxv.h>
 #endif
 
 namespace gradus {
 namespace {
 
-constexpr Isa kAll[] = {Isa::scalar, Isa::neon, Isa::sve, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx};
+constexpr Isa kAll[] = {Isa::scalar, Isa::neon, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx};
 
 #if defined(__x86_64__)
 
@@ -68,12 +66,8 @@ bool ask_whether_intel() {
 
 bool ask_whether_intel() { return false; }
 
-uint32_t detect() {
-    constexpr unsigned long kSve = 1ul << 22;
-    uint32_t found = 1u << static_cast<int>(Isa::scalar) | 1u << static_cast<int>(Isa::neon);
-    if (getauxval(AT_HWCAP) & kSve) found |= 1u << static_cast<int>(Isa::sve);
-    return found;
-}
+// NEON is part of every AArch64.
+uint32_t detect() { return 1u << static_cast<int>(Isa::scalar) | 1u << static_cast<int>(Isa::neon); }
 
 #else
 

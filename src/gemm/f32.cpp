@@ -75,6 +75,7 @@ struct Operands {
 
 template <int kUsed, int kStrips>
 struct Sums {
+    HWY_INLINE Sums() {}  // an implicit one has no target
     V32 at[kUsed][kStrips * kVectors];
 };
 

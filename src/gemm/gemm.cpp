@@ -6,7 +6,7 @@ namespace {
 bool everywhere(const Cpu&, Isa) { return true; }
 
 // vdpbf16ps has twice the rate of f32 FMA on AMD's CPUs, and half of it on Intel's: there only if it is asked for.
-bool where_dots_are_fast(const Cpu& cpu, Isa cap) { return !cpu.intel || cap == Isa::avx512_bf16; }
+[[maybe_unused]] bool where_dots_are_fast(const Cpu& cpu, Isa cap) { return !cpu.intel || cap == Isa::avx512_bf16; }
 
 constexpr Choice kTable[] = {
 #if defined(__x86_64__)

@@ -15,7 +15,8 @@
 namespace gradus::sanitize {
 namespace {
 
-constexpr size_t kPage = 4096;
+// 4 KiB everywhere but on some AArch64; asking is allowed to a handler of signals.
+size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
 constinit struct sigaction next_handler {};  // the program's, or what was there before; behind the process lock
 
@@ -86,8 +87,9 @@ bool Sanitizer::on_touch(const void* address, bool write, uintptr_t interrupted)
     const bool freed = memory == nullptr;
     if (freed) memory = shadow_.find_freed(address);
     if (memory == nullptr || (freed && !is_quarantined(address))) return false;
-    auto* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(address) / kPage * kPage);  // NOLINT
-    if (mprotect(page, kPage, PROT_READ | PROT_WRITE) != 0) return false;
+    const size_t unit = page_size();
+    auto* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(address) / unit * unit);  // NOLINT
+    if (mprotect(page, unit, PROT_READ | PROT_WRITE) != 0) return false;
 
     RawStack stack;
     capture_from(interrupted, stack);
@@ -139,14 +141,15 @@ void Sanitizer::protect(const Kept& kept, bool in_flight) {
 
 void Sanitizer::apply_protection(const Memory& memory) const {
     auto* const base = const_cast<std::byte*>(memory.info.address);  // NOLINT: its pages change, not its bytes
+    const size_t unit = page_size();
     mprotect(base, memory.info.footprint, PROT_READ | PROT_WRITE);
     const auto it = in_flight_.find(memory.info.id);
     if (it == in_flight_.end()) return;
     for (const bool closed : {false, true})
         for (const InFlight& one : it->second) {
             if (one.writes != closed) continue;
-            const size_t begin = (one.begin + kPage - 1) / kPage * kPage;
-            const size_t end = one.end >= memory.info.size ? memory.info.footprint : one.end / kPage * kPage;
+            const size_t begin = (one.begin + unit - 1) / unit * unit;
+            const size_t end = one.end >= memory.info.size ? memory.info.footprint : one.end / unit * unit;
             if (begin < end) mprotect(base + begin, end - begin, closed ? PROT_NONE : PROT_READ);
         }
 }

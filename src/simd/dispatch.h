@@ -14,7 +14,7 @@ constexpr Isa isa_of_target(int64_t target) {
 #if HWY_ARCH_X86
     return target < HWY_AVX2 ? Isa::avx512 : target == HWY_AVX2 ? Isa::avx2 : Isa::scalar;
 #elif HWY_ARCH_ARM
-    return target < HWY_NEON ? Isa::sve : (target & (HWY_SCALAR | HWY_EMU128)) != 0 ? Isa::scalar : Isa::neon;
+    return (target & (HWY_SCALAR | HWY_EMU128)) != 0 ? Isa::scalar : Isa::neon;
 #else
     static_cast<void>(target);
     return Isa::scalar;
@@ -28,12 +28,14 @@ inline constinit std::atomic<int64_t> supported_targets{0};
 // Highway's targets within a cap of max_isa; lower bits are better targets.
 inline int64_t targets_within(Isa isa) {
     int64_t targets = supported_targets.load(std::memory_order_relaxed);
-    if (targets == 0) supported_targets.store(targets = hwy::SupportedTargets(), std::memory_order_relaxed);
+    // Highway's NEON wants AES besides, which small cores lack and no kernel uses; what the compiler takes for granted
+    // is there.
+    if (targets == 0)
+        supported_targets.store(targets = hwy::SupportedTargets() | HWY_STATIC_TARGET, std::memory_order_relaxed);
 #if HWY_ARCH_X86
     if (isa < Isa::avx512) targets &= ~(HWY_AVX2 - 1);
     if (isa < Isa::avx2) targets &= HWY_SCALAR | HWY_EMU128;
 #elif HWY_ARCH_ARM
-    if (isa < Isa::sve) targets &= ~(HWY_NEON - 1);
     if (isa < Isa::neon) targets &= HWY_SCALAR | HWY_EMU128;
 #endif
     return targets;

@@ -28,6 +28,8 @@ using F32 = hn::ScalableTag<float>;
 using V32 = hn::Vec<F32>;
 
 struct Pair {
+    HWY_INLINE Pair() {}  // an implicit one has no target
+    HWY_INLINE Pair(V32 a, V32 b) : first(a), second(b) {}
     V32 first, second;
 };
 
@@ -46,13 +48,26 @@ HWY_INLINE Pair mul_sub(Pair a, Pair b, Pair c) {  // a·b − c
 HWY_INLINE Pair neg_mul_add(Pair a, Pair b, Pair c) {
     return {hn::NegMulAdd(a.first, b.first, c.first), hn::NegMulAdd(a.second, b.second, c.second)};
 }
-// The larger and the smaller; b when either is NaN, which some of Highway's drop.
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
-HWY_INLINE V32 max_or_nan(V32 a, V32 b) { return hn::IfThenElse(hn::Gt(a, b), a, b); }
-HWY_INLINE V32 min_or_nan(V32 a, V32 b) { return hn::IfThenElse(hn::Lt(a, b), a, b); }
+// The larger and the smaller; b when either is NaN, or when they are zeros of any sign. That is what x86's instructions
+// do; those that Highway takes elsewhere drop a NaN, and order zeros.
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+template <class V>
+HWY_INLINE V max_or_nan(V a, V b) {
+    return hn::Max(a, b);
+}
+template <class V>
+HWY_INLINE V min_or_nan(V a, V b) {
+    return hn::Min(a, b);
+}
 #else
-HWY_INLINE V32 max_or_nan(V32 a, V32 b) { return hn::Max(a, b); }
-HWY_INLINE V32 min_or_nan(V32 a, V32 b) { return hn::Min(a, b); }
+template <class V>
+HWY_INLINE V max_or_nan(V a, V b) {
+    return hn::IfThenElse(hn::Gt(a, b), a, b);
+}
+template <class V>
+HWY_INLINE V min_or_nan(V a, V b) {
+    return hn::IfThenElse(hn::Lt(a, b), a, b);
+}
 #endif
 HWY_INLINE Pair max_or_nan(Pair a, Pair b) { return {max_or_nan(a.first, b.first), max_or_nan(a.second, b.second)}; }
 HWY_INLINE Pair min_or_nan(Pair a, Pair b) { return {min_or_nan(a.first, b.first), min_or_nan(a.second, b.second)}; }

@@ -18,7 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace gradus {
 namespace HWY_NAMESPACE {
 
-HWY_INLINE float max_of(Pair v) { return hn::GetLane(hn::MaxOfLanes(F32(), hn::Max(v.first, v.second))); }
+// Of lanes that hold a NaN, that or another: who cares looks for it beside.
+HWY_INLINE float max_of(Pair v) { return hn::GetLane(hn::MaxOfLanes(F32(), max_or_nan(v.first, v.second))); }
 HWY_INLINE float sum_of(Pair v) { return hn::GetLane(hn::SumOfLanes(F32(), hn::Add(v.first, v.second))); }
 
 // A sum of any length whose error does not grow with it: what an addition rounds away is kept beside the total.

@@ -24,7 +24,9 @@ namespace gradus {
 // On arrays of n elements, a multiple of every pair.
 struct Functions {
     using One = void (*)(const float* x, float* y, int64_t n);
-    One exp, exp_lifted, exp_lifted_coarse, exp_faded, sigmoid_coarse;
+    using Two = void (*)(const float* a, const float* b, float* y, int64_t n);
+    One exp, exp_lifted, exp_lifted_coarse, exp_faded, sigmoid_coarse, clamp;
+    Two max_or_nan, min_or_nan;
     void (*times_exp)(const float* u, const float* v, const float* x, float* y, int64_t n);
     void (*to_bf16)(const float* x, bf16* y, int64_t n);
     void (*copy_past)(std::byte* to, const std::byte* from, int64_t bytes);
@@ -40,6 +42,12 @@ template <Pair (*kFunction)(Pair)>
 void apply(const float* x, float* y, int64_t n) {
     each_pair(n, [=](int64_t i, auto part) HWY_ATTR { store(y + i, part, kFunction(load(x + i, part))); });
 }
+template <Pair (*kFunction)(Pair, Pair)>
+void apply(const float* a, const float* b, float* y, int64_t n) {
+    each_pair(
+        n, [=](int64_t i, auto part) HWY_ATTR { store(y + i, part, kFunction(load(a + i, part), load(b + i, part))); });
+}
+Pair clamp_to_one(Pair x) { return clamp(x, -1.0f, 1.0f); }
 void apply_times_exp(const float* u, const float* v, const float* x, float* y, int64_t n) {
     each_pair(n, [=](int64_t i, auto part) HWY_ATTR {
         store(y + i, part, times_exp(load(u + i, part), load(v + i, part), load(x + i, part)));
@@ -57,14 +65,10 @@ void apply_to_bf16(const float* x, bf16* y, int64_t n) {
 void apply_copy(std::byte* to, const std::byte* from, int64_t bytes) { copy_past(to, from, bytes); }
 
 Functions functions() {
-    return {&apply<exp>,
-            &apply<exp_lifted>,
-            &apply<exp_lifted_coarse>,
-            &apply<exp_faded>,
-            &apply<sigmoid_coarse>,
-            &apply_times_exp,
-            &apply_to_bf16,
-            &apply_copy};
+    return {
+        &apply<exp>,          &apply<exp_lifted>, &apply<exp_lifted_coarse>, &apply<exp_faded>, &apply<sigmoid_coarse>,
+        &apply<clamp_to_one>, &apply<max_or_nan>, &apply<min_or_nan>,        &apply_times_exp,  &apply_to_bf16,
+        &apply_copy};
 }
 
 }  // namespace HWY_NAMESPACE
@@ -178,6 +182,33 @@ TEST(Simd, TimesExp) {
         EXPECT_TRUE(std::isnan(y[0]));
         f.times_exp(far.data(), far.data(), far.data(), y.data(), 64);
         EXPECT_EQ(y[0], 0);
+    });
+}
+
+// Of two numbers the second one, unless the first is beyond it: so a NaN in second place stays, and one in first place
+// goes.
+TEST(Simd, MaximumMinimumClamp) {
+    const float numbers[] = {kNan, -kNan, -kInf, -2.0f, -0.0f, 0.0f, 0x1p-149f, 2.0f, kInf};
+    std::vector<float> a, b;
+    for (const float x : numbers)
+        for (const float y : numbers) a.push_back(x), b.push_back(y);
+    while (a.size() % 64 != 0) a.push_back(0), b.push_back(0);
+    on_every_isa([&](const Functions& f) {
+        std::vector<float> larger(a.size()), smaller(a.size());
+        f.max_or_nan(a.data(), b.data(), larger.data(), static_cast<int64_t>(a.size()));
+        f.min_or_nan(a.data(), b.data(), smaller.data(), static_cast<int64_t>(a.size()));
+        const auto clamped = values(f.clamp, a);
+        const auto same = [](float x, float y) { return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y); };
+        for (size_t i = 0; i < a.size(); ++i) {
+            EXPECT_TRUE(same(larger[i], a[i] > b[i] ? a[i] : b[i]))
+                << "max " << a[i] << " " << b[i] << ": " << larger[i];
+            EXPECT_TRUE(same(smaller[i], a[i] < b[i] ? a[i] : b[i]))
+                << "min " << a[i] << " " << b[i] << ": " << smaller[i];
+            EXPECT_TRUE(same(clamped[i], a[i] < -1  ? -1
+                                         : a[i] > 1 ? 1
+                                                    : a[i]))
+                << "clamp " << a[i] << ": " << clamped[i];
+        }
     });
 }
 

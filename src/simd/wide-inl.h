@@ -197,7 +197,7 @@ HWY_INLINE Pair positive_or_nan(Pair x) { return {positive_or_nan(x.first), posi
 HWY_INLINE V64 exp_f64(V64 x) {
     const F64 d;
     const hn::RebindToSigned<F64> di;
-    x = hn::Max(x, hn::Set(d, -708.0));
+    x = max_or_nan(x, hn::Set(d, -708.0));
     const V64 magic = hn::Set(d, 0x1.8p52 + 1023);
     const V64 shifted = hn::MulAdd(x, hn::Set(d, 0x1.71547652b82fep+0), magic);
     const V64 k = hn::Sub(shifted, magic);

@@ -3,9 +3,6 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
 
 #include <atomic>
 #include <cmath>
@@ -17,6 +14,7 @@
 #include "acl/acl.h"
 #include "aclnn/aclnn_base.h"
 #include "gradus/gradus.h"
+#include "testing/float_mode.h"
 #include "testing/runtime.h"
 
 namespace gradus::testing {
@@ -223,15 +221,12 @@ struct Host {
         std::vector<std::thread> team;
         for (int64_t i = count; i-- > 0;) {
             const auto work = [&host, body, data, i] {
-#if defined(__x86_64__)
-                _mm_setcsr(_mm_getcsr() | 0x8040);  // a host that flushes subnormals
-#endif
+                const uint64_t mode = float_mode();
+                set_float_mode(mode | kFlushToZero);  // a host that flushes subnormals
                 body(data, i);
                 ++host.bodies;
-#if defined(__x86_64__)
-                EXPECT_EQ(_mm_getcsr() & 0x8040, 0x8040U) << "as it was";
-                _mm_setcsr(_mm_getcsr() & ~0x8040U);
-#endif
+                EXPECT_EQ(float_mode(), mode | kFlushToZero) << "as it was";
+                set_float_mode(mode);
             };
             if (host.threads)
                 team.emplace_back(work);

@@ -10,25 +10,12 @@
 #include "acl/acl.h"
 #include "aclnnop/aclnn_scaled_masked_softmax.h"
 #include "aclnnop/aclnn_swi_glu.h"
-
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-namespace {
-uint64_t mode() { return _mm_getcsr() & ~0x3FU; }  // without the flags of what has happened
-void set_mode(uint64_t bits) { _mm_setcsr(static_cast<unsigned>(bits)); }
-}  // namespace
-#elif defined(__aarch64__)
-namespace {
-uint64_t mode() {
-    uint64_t bits;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(bits));
-    return bits;
-}
-void set_mode(uint64_t bits) { __asm__ volatile("msr fpcr, %0" : : "r"(bits)); }
-}  // namespace
-#endif
+#include "testing/float_mode.h"
 
 namespace {
+
+using gradus::testing::float_mode;
+using gradus::testing::set_float_mode;
 
 constexpr int64_t kRows = 1024, kHalf = 1024;  // above what one thread does alone
 aclrtStream stream = nullptr;
@@ -86,7 +73,7 @@ void softmax(const std::vector<float>& values) {
 }  // namespace
 
 int main(int count, char** words) {
-    const uint64_t set = std::strtoull(words[1], nullptr, 16), before = mode();
+    const uint64_t set = std::strtoull(words[1], nullptr, 16), before = float_mode();
     std::vector<float> values(kRows * 2 * kHalf);
     uint32_t random = 1;
     for (size_t i = 0; i < values.size(); ++i) {
@@ -94,14 +81,14 @@ int main(int count, char** words) {
         values[i] = i % 3 == 0 ? static_cast<float>(static_cast<int>(i % 2000) - 1000) * 0.01F
                                : static_cast<float>(static_cast<int>(random >> 8) % 2000 - 1000) * 1e-20F;
     }
-    set_mode(before | set);
+    set_float_mode(before | set);
     expect(aclrtSetDevice(0) == 0 && aclrtCreateStream(&stream) == 0);
     void* const large = upload(values.data(), values.size() * 4);  // the first loop over all threads
-    if (count > 2) set_mode(before);
-    const uint64_t during = mode();
+    if (count > 2) set_float_mode(before);
+    const uint64_t during = float_mode();
     swi_glu(values);
     softmax(values);
-    if (mode() != during) std::puts("the mode has changed");
+    if (float_mode() != during) std::puts("the mode has changed");
     expect(aclrtFree(large) == 0);
     std::printf("%016llx\n", static_cast<unsigned long long>(hash));
 }

@@ -12,6 +12,7 @@
 #include "simd/dispatch.h"
 #include "simd/math-inl.h"
 #include "simd/order-inl.h"
+#include "simd/reduce-inl.h"
 #include "simd/stream-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,15 +30,15 @@ HWY_INLINE Pair behind(Part part, Pair v, float rest) {
 }
 
 // A row is at most a block long: chains of a few dozen additions. A logit that is NaN makes the sum NaN; only then is
-// the row searched for it, because Max drops it.
+// the row searched for it, because a later maximum drops it.
 void stats_row(const float* logits, int64_t n, float* max, float* sum) noexcept {
     const float lowest = -std::numeric_limits<float>::infinity();
     Pair top = set_pair(lowest);
     each_pair(n, [&](int64_t i, auto part) HWY_ATTR {
         const Pair x = behind(part, load(logits + i, part), lowest);
-        top = {hn::Max(top.first, x.first), hn::Max(top.second, x.second)};
+        top = max_or_nan(top, x);
     });
-    const float largest = hn::GetLane(hn::MaxOfLanes(F32(), hn::Max(top.first, top.second)));
+    const float largest = max_of(top);
     Pair total = set_pair(0.0f);
     each_pair(n, [&](int64_t i, auto part)
                      HWY_ATTR { total = total + behind(part, exp(load(logits + i, part) - set_pair(largest)), 0.0f); });

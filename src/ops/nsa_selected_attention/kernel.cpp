@@ -44,7 +44,7 @@ HWY_INLINE void put(void* to, int64_t i, P part, Pair x) {
         store_ordered(static_cast<T*>(to) + i, part, x);
 }
 
-// Max drops a NaN, which is looked for beside it.
+// A later maximum drops a NaN, which is looked for beside it.
 template <typename T, bool kWide>
 Softmax softmax_row(const float* s, std::span<const VisibleKeys> keys, float scale, void* e) noexcept {
     const float lowest = -std::numeric_limits<float>::infinity();
@@ -55,7 +55,7 @@ Softmax softmax_row(const float* s, std::span<const VisibleKeys> keys, float sca
         each_pair(block.n, [&](int64_t i, auto part) HWY_ATTR {
             const Pair x = fill_up<float>(part, load(s + block.at + i, part) * by, none);
             nan = hn::Or(nan, hn::Or(hn::IsNaN(x.first), hn::IsNaN(x.second)));
-            top = {hn::Max(top.first, x.first), hn::Max(top.second, x.second)};
+            top = max_or_nan(top, x);
         });
     const float largest = max_of(top);
     const Pair max = set_pair(largest), unlift = set_pair(0x1p-64f);
