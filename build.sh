@@ -5,6 +5,7 @@
 #   ./build.sh wheel                        the Python package into build/wheels
 #   ./build.sh bench [--peer] [operator…]   gradus bench: speed beside this machine's limit; --peer: beside PyTorch
 #   ./build.sh bench --ranks                all-reduce of two processes beside a copy, and beside Open MPI where it is installed
+#   ./build.sh bench --hardening [name…]    what the hardening flags cost, in three builds in turn
 #   ./build.sh bench --torch [case…]        gradus.torch, forward and backward, beside PyTorch's own ways
 #   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
 #   ./build.sh check [part…]                everything long, once a night: format tidy sweeps asan tsan pages valgrind;
@@ -15,7 +16,7 @@ cd "$(dirname "$0")"
 jobs=$(nproc)
 
 say() { printf '== %s\n' "$*" >&2; }
-usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2; }
 
 # Packages listed in a file that are not installed yet.
 missing() { sed 's/#.*//' "$1" | while read -r package; do
@@ -110,6 +111,11 @@ test_python() {
 
 bench() {
     need packages.txt
+    if [ "${1:-}" = --hardening ]; then
+        shift
+        bench/hardening.py build/hardening "$@"
+        return
+    fi
     build release gradus gradus_cli >&2
     if [ "${1:-}" = --peer ]; then
         shift
