@@ -5,17 +5,19 @@
 #   ./build.sh wheel                        the Python package into build/wheels
 #   ./build.sh bench [--peer] [operator…]   gradus bench: speed beside this machine's limit; --peer: beside PyTorch
 #   ./build.sh bench --ranks                all-reduce of two processes beside a copy, and beside Open MPI where it is installed
+#   ./build.sh bench --hardening [name…]    what the hardening flags cost, in three builds in turn
 #   ./build.sh bench --torch [case…]        gradus.torch, forward and backward, beside PyTorch's own ways
 #   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
-#   ./build.sh check [part…]                everything long, once a night: format tidy sweeps isa asan tsan pages valgrind;
-#                                           and once a week: arm mutants
+#   ./build.sh deb                          Debian packages into build/deb, with an SPDX list of what they are made of
+#   ./build.sh check [part…]                everything long, once a night: format tidy sweeps isa asan tsan pages valgrind
+#                                           alloc-free abi; and once a week: coverage package repro arm mutants
 #   ./build.sh clean                        remove build/
 set -euo pipefail
 cd "$(dirname "$0")"
 jobs=$(nproc)
 
 say() { printf '== %s\n' "$*" >&2; }
-usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2; }
 
 # Packages listed in a file that are not installed yet.
 missing() { sed 's/#.*//' "$1" | while read -r package; do
@@ -111,6 +113,11 @@ test_python() {
 
 bench() {
     need packages.txt
+    if [ "${1:-}" = --hardening ]; then
+        shift
+        bench/hardening.py build/hardening "$@"
+        return
+    fi
     build release gradus gradus_cli >&2
     if [ "${1:-}" = --peer ]; then
         shift
@@ -175,6 +182,31 @@ check_valgrind() {
         "-Wl,-rpath,$PWD/build/prefix/lib64" -lascendcl -lnnopbase -lopapi -o build/valgrind_example
     valgrind -q --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite build/valgrind_example
 }
+check_coverage() {
+    build coverage
+    testing/coverage.py build/coverage -j "$jobs"
+}
+check_alloc_free() {
+    build alloc_free
+    RTSAN_OPTIONS=suppressions=$PWD/testing/alloc_free.supp run_tests alloc_free -R '^(ops/|aclnn)'
+}
+deb() {
+    need packages-deb.txt
+    say "building the packages"
+    packaging/deb.sh build/deb
+}
+check_abi() {
+    deb
+    packaging/check_abi.sh build/deb abi/libgradus.xml build/abi
+}
+check_package() {
+    deb
+    packaging/check_package.sh build/deb build/bare-debian
+}
+check_repro() {
+    deb
+    packaging/check_repro.sh build/deb build/deb-again
+}
 check_mutants() {
     build dev
     build tsan
@@ -183,12 +215,12 @@ check_mutants() {
 }
 check() {  # [part…]: one part, or several one after the other, to the end even where one fails
     local part start failed=()
-    [ $# -gt 0 ] || set -- format tidy sweeps isa asan tsan pages valgrind
-    for part; do declare -F "check_$part" >/dev/null || usage; done
+    [ $# -gt 0 ] || set -- format tidy sweeps isa asan tsan pages valgrind alloc-free abi
+    for part; do declare -F "check_${part//-/_}" >/dev/null || usage; done
     need packages.txt
     need packages-check.txt
     if [ $# -eq 1 ]; then
-        "check_$1"
+        "check_${1//-/_}"
         return
     fi
     for part; do
@@ -232,6 +264,11 @@ case $command in
         build release gradus gradus_cli
         cmake --install build/release --prefix "$1" >/dev/null
         say "installed; use it with: source $1/set_env.sh"
+        ;;
+    deb)
+        need packages.txt
+        deb
+        ls build/deb/*.deb build/deb/*.spdx.json
         ;;
     check) check "$@" ;;
     clean) rm -rf build ;;

@@ -25,7 +25,9 @@ if [ -f "$gradus_script" ]; then
   export PKG_CONFIG_PATH="$ASCEND_HOME_PATH/lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
   # Completion of the gradus command, where somebody types.
   case $- in *i*)
-    if [ -n "${BASH_VERSION:-}" ]; then
+    if [ ! -d "$ASCEND_HOME_PATH/share" ]; then
+      :  # a distribution's package: it lies where shells look by themselves
+    elif [ -n "${BASH_VERSION:-}" ]; then
       . "$ASCEND_HOME_PATH/share/bash-completion/completions/gradus"
     elif [ -n "${ZSH_VERSION:-}" ]; then
       eval 'fpath=("$ASCEND_HOME_PATH/share/zsh/site-functions" $fpath)'

@@ -101,6 +101,11 @@ soname=$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
 exported=$(nm -D --defined-only "$library" | awk '{ print $NF }')
 others=$(grep -vE '^(aclnn|acl|gradus|Hccl)[A-Z]|^aclrt[A-Z]' <<<"$exported" || true)
 [ -z "$others" ] || fail "exports what is not the C interface:"$'\n'"$(head -20 <<<"$others")"
+if [ -z "$sanitize" ]; then  # whose own symbols come along
+    packaged=$(sed -n 's/^ \(.*\)@Base .*/\1/p' "$root/debian/libgradus0.symbols")
+    differ=$(diff <(LC_ALL=C sort <<<"$packaged") <(LC_ALL=C sort <<<"$exported") || true)
+    [ -z "$differ" ] || fail "debian/libgradus0.symbols (<) and the library (>) differ:"$'\n'"$differ"
+fi
 
 step "nothing in the prefix knows where it was built or installed"
 for text in set_env.sh lib/pkgconfig/gradus.pc lib/cmake/gradus/gradus-config.cmake; do

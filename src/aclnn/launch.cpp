@@ -121,7 +121,10 @@ std::unique_ptr<TaskInfo> describe_launch(const Executor& executor, const Launch
 std::unique_ptr<LaunchTask> task_of(Executor& executor) {
     const Lock lock = hold();  // the address setters may be at work on another thread
     std::unique_ptr<LaunchTask> task = std::move(executor.task);
-    if (!task) task = std::make_unique<LaunchTask>(executor.slots.size());
+    if (!task) {
+        const MayBlock again;  // a repeatable executor's second run: the first one's task may still be queued
+        task = std::make_unique<LaunchTask>(executor.slots.size());
+    }
     for (size_t i = 0; i < executor.slots.size(); ++i) {
         const Executor::Slot& slot = executor.slots[i];
         if (slot.tensor)
@@ -193,7 +196,7 @@ int LaunchTask::run() noexcept {
 
 aclnnStatus launch(const Operator* op, void* workspace, uint64_t workspace_size, aclOpExecutor* handle,
                    aclrtStream stream, const void* site) noexcept {
-    const auto phase_two = [&]() -> Status {
+    const auto phase_two = [&]() GRADUS_NONBLOCKING -> Status {
         auto executor = Executors::instance().find(handle);
         if (executor && !executor->repeatable) executor = Executors::instance().take(handle);  // spent, whatever comes
         if (!executor)

@@ -13,6 +13,7 @@
 #include "aclnn/objects.h"
 #include "aclnn/trials.h"
 #include "base/config.h"
+#include "base/nonblocking.h"
 #include "base/scratch.h"
 #include "base/status.h"
 #include "base/tensor_view.h"
@@ -150,7 +151,7 @@ class Call {
 class Work {
   public:
     virtual ~Work() = default;
-    virtual void run(std::byte* const* address, std::byte* workspace) const noexcept = 0;
+    virtual void run(std::byte* const* address, std::byte* workspace) const noexcept GRADUS_NONBLOCKING = 0;
 };
 
 struct Planned {

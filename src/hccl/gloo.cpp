@@ -1,4 +1,5 @@
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <stdexcept>
 
@@ -8,13 +9,15 @@
 namespace gradus::hccl {
 namespace {
 
-// Beside this library, wherever that is.
+// Beside this library, wherever that is, or in a folder there, where distributions keep what nobody links.
 std::string module_path() {
+    const char* const name = "libgradus_gloo.so";
     Dl_info info;
-    if (dladdr(reinterpret_cast<const void*>(&module_path), &info) == 0) return "libgradus_gloo.so";
-    std::string path = info.dli_fname;
-    path.resize(path.rfind('/') + 1);  // to nothing where there is none
-    return path.append("libgradus_gloo.so");
+    if (dladdr(reinterpret_cast<const void*>(&module_path), &info) == 0) return name;
+    std::string folder = info.dli_fname;
+    folder.resize(folder.rfind('/') + 1);  // to nothing where there is none
+    const std::string below = folder + "gradus/" + name;
+    return access(below.c_str(), F_OK) == 0 ? below : folder + name;
 }
 
 }  // namespace

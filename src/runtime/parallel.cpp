@@ -161,7 +161,10 @@ void parallel_blocks(int64_t blocks, int slots, BlockFunction f, const void* con
     const int most = static_cast<int>(std::min<int64_t>(blocks, slots));
     Loop loop{.f = f, .context = context, .blocks = blocks, .slots = most, .threads = slots};
     if (most > 1)
-        if (const Host host = borrowed(); host.loop != nullptr) return host.loop(host.self, most, work_for_host, &loop);
+        if (const Host host = borrowed(); host.loop != nullptr) {
+            const MayBlock on_its_threads;  // a host may do what it likes
+            return host.loop(host.self, most, work_for_host, &loop);
+        }
     const bool helped = most > 1 && begin(loop);
     loop.work(0);
     if (helped) end(loop);

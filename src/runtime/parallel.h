@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/nonblocking.h"
 #include "gradus/gradus.h"
 
 namespace gradus {
@@ -18,7 +19,9 @@ template <typename F>
 void parallel_for(int64_t blocks, int slots, const F& f) noexcept {
     parallel_blocks(
         blocks, slots,
-        [](const void* context, int64_t block, int slot) noexcept { (*static_cast<const F*>(context))(block, slot); },
+        [](const void* context, int64_t block, int slot) noexcept GRADUS_NONBLOCKING {
+            (*static_cast<const F*>(context))(block, slot);
+        },
         &f);
 }
 

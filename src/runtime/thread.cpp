@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <new>
 
+#include "base/nonblocking.h"
 #include "runtime/float_environment.h"
 
 namespace gradus {
@@ -27,6 +28,7 @@ void* run(void* given) {
 }  // namespace
 
 bool start_thread(const char* name, void (*body)(void*), void* argument) noexcept {
+    const MayBlock once;  // threads are started when they are first wanted, and stay
     auto* const start = new (std::nothrow) Start{body, argument};
     if (start == nullptr) return false;
     sigset_t all, before;
