@@ -7,8 +7,8 @@
 #   ./build.sh bench --ranks                all-reduce of two processes beside a copy, and beside Open MPI where it is installed
 #   ./build.sh bench --torch [case…]        gradus.torch, forward and backward, beside PyTorch's own ways
 #   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
-#   ./build.sh check [part…]                everything long, once a night: format tidy sweeps asan tsan pages valgrind;
-#                                           and once a week: mutants
+#   ./build.sh check [part…]                everything long, once a night: format tidy sweeps asan tsan faults fuzz pages
+#                                           valgrind (FUZZ_MINUTES, 10 unless set); and once a week: mutants
 #   ./build.sh clean                        remove build/
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -156,6 +156,16 @@ check_tsan() {
     build tsan
     run_tests tsan
 }
+check_faults() {  # every memory, mapping and thread refused once and for good; how many points there were is the last line
+    build asan faults_test
+    build/asan/tests/faults/faults_test --gtest_brief=1
+}
+check_fuzz() {  # libFuzzer on every target, FUZZ_MINUTES in all, a core each; fuzz/README.md
+    local shares=("call 4" "runtime 2" "views 1" "words 1" "npy 1" "gemm 1")
+    build fuzz fuzz_call fuzz_runtime fuzz_views fuzz_words fuzz_npy fuzz_gemm
+    printf '%s\n' "${shares[@]}" \
+        | xargs -P "$jobs" -L 1 fuzz/libfuzzer.sh build/fuzz $((${FUZZ_MINUTES:-10} * 60 * jobs / 10))
+}
 check_pages() {
     build release gradus gradus_cli
     tests/cli/pages.sh build/release/cli/gradus build/pages
@@ -175,7 +185,7 @@ check_mutants() {
 }
 check() {  # [part…]: one part, or several one after the other, to the end even where one fails
     local part start failed=()
-    [ $# -gt 0 ] || set -- format tidy sweeps asan tsan pages valgrind
+    [ $# -gt 0 ] || set -- format tidy sweeps asan tsan faults fuzz pages valgrind
     for part; do declare -F "check_$part" >/dev/null || usage; done
     need packages.txt
     need packages-check.txt
