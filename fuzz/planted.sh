@@ -10,9 +10,11 @@ expect() {  # target oracle…
     local target=$1 oracle said
     shift
     for oracle; do
-        said=$(GRADUS_FUZZ_PLANT=$oracle "$targets/fuzz_$target" --corpus "$corpus/$target" --cases 2000 --patience 10 \
-               2>&1 >/dev/null) && { echo "$target: $oracle is planted, and nothing is said"; wrong=1; continue; }
-        [[ $said == *"fuzz: oracle $oracle"* ]] || { echo "$target: $oracle is planted, and this is said: $said"; wrong=1; }
+        said=$(GRADUS_FUZZ_PLANT=$oracle "$targets/fuzz_$target" --corpus "$corpus/$target" --cases 2000 \
+               --patience "${patience:-60}" 2>&1 >/dev/null) || true
+        [[ $said == *"fuzz: oracle $oracle"* ]] && continue
+        echo "$target: $oracle is planted, and this is said: $said"
+        wrong=1
     done
 }
 
@@ -22,5 +24,5 @@ expect gemm exact
 expect npy "round trip" refusal
 expect runtime code wait order memory query fork
 expect words refusal code json
-GRADUS_FUZZ_PLANT=hang "$targets/fuzz_views" --cases 1 --patience 1 2>&1 | grep -q 'oracle hang' || { echo "hang"; wrong=1; }
+patience=1 expect views hang
 exit $wrong

@@ -9,7 +9,8 @@ namespace {
 
 constexpr int32_t kSoon = 3;  // milliseconds; of what must not come
 constexpr int kAny = -1;      // any code but 0
-constexpr int kOtherContext = 107003, kStreamTimeout = 507046, kEventTimeout = 507045;
+constexpr int kOtherContext = ACL_ERROR_RT_STREAM_CONTEXT, kStreamTimeout = ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+              kEventTimeout = ACL_ERROR_RT_EVENT_SYNC_TIMEOUT;
 
 std::string number(int i) { return std::to_string(i); }
 
@@ -154,7 +155,7 @@ void Program::read_cell(const Cell& cell) {
     say("read c" + number(cell.model));
     uint8_t bytes[kBytes] = {};
     here([&] { expect("aclrtMemcpy", aclrtMemcpy(bytes, kBytes, cell.memory, kBytes, ACL_MEMCPY_DEVICE_TO_HOST), 0); });
-    model_.host_waits_for_all();
+    if (copies_wait_) model_.host_waits_for_all();
     const std::optional<uint8_t> expected = model_.host_reads(cell.model);
     count(expected ? "cells read that are known" : "cells read after a race");
     if (planted("memory")) bytes[0] ^= 1;
@@ -169,7 +170,7 @@ void Program::write_cell(const Cell& cell) {
     uint8_t bytes[kBytes];
     std::memset(bytes, value, sizeof bytes);
     here([&] { expect("aclrtMemcpy", aclrtMemcpy(cell.memory, kBytes, bytes, kBytes, ACL_MEMCPY_HOST_TO_DEVICE), 0); });
-    model_.host_waits_for_all();
+    if (copies_wait_) model_.host_waits_for_all();
     model_.host_fills(cell.model, value);
 }
 

@@ -99,7 +99,7 @@ class Program {
 
     Input& in_;
     Model model_;
-    const bool limits_;
+    const bool limits_, copies_wait_;
     Hand hands_[2];
     size_t turn_ = 0;
     int context_[2] = {0, 0};

@@ -25,7 +25,9 @@ std::string spoil(const cli::Call& call, Input& in) {
     const cli::Argument& argument = *in.pick(floats);
     const cli::Tensor& tensor = call.tensors.at(argument.name);
     const int64_t at = in.between(0, tensor.count() - 1);
-    const double value = in.pick<double>({NAN, INFINITY, -INFINITY, -0.0, 0x1p-133});
+    // a tiny f32 number in the place of a sum of exponentials, which is 1 or more, overflows on the way
+    const double tiny = tensor.dtype() == ACL_FLOAT ? 0.0 : 0x1p-133;
+    const double value = in.pick<double>({NAN, INFINITY, -INFINITY, -0.0, tiny});
     tensor.set(at, value);
     return fmt::format(", with {}{} = {}", argument.name, cli::index_text(tensor.shape(), at), value);
 }
