@@ -9,15 +9,16 @@
 #   ./build.sh bench --torch [case…]        gradus.torch, forward and backward, beside PyTorch's own ways
 #   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
 #   ./build.sh deb                          Debian packages into build/deb, with an SPDX list of what they are made of
-#   ./build.sh check [part…]                everything long, once a night: format tidy sweeps isa asan tsan pages valgrind
-#                                           alloc-free abi; and once a week: coverage package repro arm mutants
+#   ./build.sh check [part…]                everything long, once a night: format tidy sweeps isa asan tsan faults fuzz pages
+#                                           valgrind alloc-free abi (FUZZ_MINUTES, 10 unless set); and once a week: coverage
+#                                           package repro arm mutants
 #   ./build.sh clean                        remove build/
 set -euo pipefail
 cd "$(dirname "$0")"
 jobs=$(nproc)
 
 say() { printf '== %s\n' "$*" >&2; }
-usage() { sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2; }
 
 # Packages listed in a file that are not installed yet.
 missing() { sed 's/#.*//' "$1" | while read -r package; do
@@ -171,6 +172,16 @@ check_tsan() {
     build tsan
     run_tests tsan
 }
+check_faults() {  # every memory, mapping and thread refused once and for good; how many points there were is the last line
+    build asan faults_test
+    build/asan/tests/faults/faults_test --gtest_brief=1
+}
+check_fuzz() {  # libFuzzer on every target, FUZZ_MINUTES in all, a core each; fuzz/README.md
+    local shares=("call 4" "runtime 2" "views 1" "words 1" "npy 1" "gemm 1")
+    build fuzz fuzz_call fuzz_runtime fuzz_views fuzz_words fuzz_npy fuzz_gemm
+    printf '%s\n' "${shares[@]}" \
+        | xargs -P "$jobs" -L 1 fuzz/libfuzzer.sh build/fuzz $((${FUZZ_MINUTES:-10} * 60 * jobs / 10))
+}
 check_pages() {
     build release gradus gradus_cli
     tests/cli/pages.sh build/release/cli/gradus build/pages
@@ -215,7 +226,7 @@ check_mutants() {
 }
 check() {  # [part…]: one part, or several one after the other, to the end even where one fails
     local part start failed=()
-    [ $# -gt 0 ] || set -- format tidy sweeps isa asan tsan pages valgrind alloc-free abi
+    [ $# -gt 0 ] || set -- format tidy sweeps isa asan tsan faults fuzz pages valgrind alloc-free abi
     for part; do declare -F "check_${part//-/_}" >/dev/null || usage; done
     need packages.txt
     need packages-check.txt

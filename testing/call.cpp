@@ -103,6 +103,13 @@ Call::Tensor& Call::tensor(const std::string& name) {
     return tensors.front();
 }
 
+std::vector<std::string> Call::names() const {
+    std::vector<std::string> all;
+    for (const Tensor& t : tensors) all.push_back(t.name);
+    for (const Attribute& attribute : attributes_) all.push_back(attribute.name);
+    return all;
+}
+
 Call& Call::layout(const std::string& name, const Layout& where) {
     tensor(name).layout = where;
     return *this;

@@ -2,6 +2,7 @@
 // around every tensor and behind the workspace, padding and inputs untouched, results read through their view.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -82,6 +83,7 @@ class Call {
     Call& integers(const std::string& name, const std::vector<int64_t>& value);
 
     Tensor& tensor(const std::string& name);
+    std::vector<std::string> names() const;  // of all arguments
     Call& layout(const std::string& name, const Layout& where);
 
     using Results = std::map<std::string, Array>;
@@ -98,9 +100,10 @@ class Call {
     std::string op;
     std::vector<Tensor> tensors;
     Memory memory = Memory::device;
-    int64_t shift = 0;           // elements that every tensor is moved by, for alignment
-    size_t workspace_shift = 0;  // bytes that the workspace is moved by
-    bool destroy_early = false;  // tensors go before the stream is synchronised
+    int64_t shift = 0;                                    // elements that every tensor is moved by, for alignment
+    size_t workspace_shift = 0;                           // bytes that the workspace is moved by
+    bool destroy_early = false;                           // tensors go before the stream is synchronised
+    std::function<void(std::vector<gradusArg>&)> change;  // what phase one is given, made another just before
     std::optional<int64_t> max_workspace;
     uint64_t workspace = 0;  // of the last run
 

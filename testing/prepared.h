@@ -152,6 +152,7 @@ class Prepared {
             else
                 args_.push_back(arg);
         }
+        if (call.change) call.change(args_);
         take_message();
         code = gradusPrepare(call.op.c_str(), args_.data(), args_.size(), &size, &executor);
     }

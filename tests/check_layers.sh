@@ -12,7 +12,7 @@ only() {
         [[ $folder =~ ^($2)/ ]] && continue
         echo "$file includes \"$folder\", allowed are: $2"
         bad=1
-    done < <(grep -HoE '^#include "(acl|aclnn|aclnnop|gradus|hccl|base|simd|gemm|runtime|sanitize|trace|ops|testing|cli)/[^"]+' $(git ls-files "$1") 2>/dev/null \
+    done < <(grep -HoE '^#include "(acl|aclnn|aclnnop|gradus|hccl|base|simd|gemm|runtime|sanitize|trace|ops|testing|fuzz|cli)/[^"]+' $(git ls-files "$1") 2>/dev/null \
         | sed 's/#include "//')
 }
 
@@ -24,8 +24,9 @@ only 'src/sanitize/*' 'base|runtime|sanitize|acl'
 only 'src/trace/*' 'base|runtime|trace|acl|gradus'
 only 'src/aclnn/*' 'base|runtime|aclnn|acl|gradus'
 only 'src/hccl/*' 'base|simd|runtime|hccl|acl'
-only 'testing/*' 'testing|acl|aclnn|gradus|aclnnop|cli/judge'  # one judge for all
-only 'tests/*' 'testing|acl|aclnn|gradus|aclnnop|hccl|tests|base|trace'  # base, trace: what nothing public shows
+only 'testing/*' 'testing|acl|aclnn|gradus|aclnnop|cli/judge|gemm'  # one judge for all; gemm: product.h, for its test
+only 'fuzz/*' 'fuzz|testing|cli|acl|aclnn|gradus|hccl|base'  # base: what nothing public shows
+only 'tests/*' 'testing|acl|aclnn|gradus|aclnnop|hccl|tests|base|trace|cli'  # base, trace: what nothing public shows
 only 'examples/*' 'acl|aclnn|gradus|aclnnop|hccl'
 only 'cli/*' 'cli|acl|aclnn|gradus'
 only 'cli/base/*' 'cli/base'

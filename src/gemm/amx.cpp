@@ -19,8 +19,12 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 // Everything above is compiled for any CPU; what follows, for those that the path is chosen on.
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,amx-tile,amx-bf16"))), apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,amx-tile,amx-bf16")
+#endif
 #include "gemm/tiles_amx.h"
 
 namespace gradus::gemm {
@@ -199,6 +203,10 @@ const Path& path_amx(DType dtype) {
 
 }  // namespace gradus::gemm
 
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 
 #endif

@@ -14,8 +14,12 @@
 #include "gemm/pack.h"
 
 // Everything above is compiled for any CPU; what follows, for those that the path is chosen on.
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))), apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
+#endif
 #include "gemm/dot_bf16.h"
 
 namespace gradus::gemm {
@@ -47,6 +51,10 @@ const Path& path_avx512_bf16() {
 
 }  // namespace gradus::gemm
 
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 
 #endif

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <new>
 #include <utility>
 
@@ -14,7 +13,7 @@ struct KeptMemory::Block {
     size_t bytes;
 
     static constexpr size_t kFront = 64;
-    static constexpr size_t kMappedAbove = size_t{1} << 20;  // below, malloc keeps it by itself
+    static constexpr size_t kMappedAbove = size_t{1} << 20;  // below, the allocator keeps it by itself
     static constexpr size_t kMostKept = size_t{256} << 20;
 
     bool mapped() const { return bytes > kMappedAbove; }
@@ -26,8 +25,7 @@ struct KeptMemory::Block {
             if (memory == MAP_FAILED) throw std::bad_alloc();
             madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: may fail
         } else {
-            memory = std::malloc(bytes);
-            if (memory == nullptr) throw std::bad_alloc();
+            memory = ::operator new(bytes);
         }
         return new (memory) Block{bytes};
     }
@@ -36,7 +34,7 @@ struct KeptMemory::Block {
         if (block->mapped())
             munmap(block, block->bytes);
         else
-            std::free(block);
+            ::operator delete(block);
     }
 
     // One for the process: calls that run side by side make their own.

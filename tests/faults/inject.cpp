@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -28,7 +27,7 @@ struct Plan {
     int64_t requests, thrown;
 };
 constinit thread_local Plan plan{};
-constinit std::atomic<int64_t> live = 0;
+constinit std::atomic<int64_t> live = 0, tried[3] = {};
 
 bool refused(Kind kind) noexcept {
     if (!plan.armed || plan.kind != kind) return false;
@@ -75,9 +74,14 @@ void say_and_end(int signal) {
 Refusing::Refusing(Kind kind, int64_t nth, bool and_all_after) noexcept {
     plan = {true, kind, nth, and_all_after, 0, 0};
 }
-Refusing::~Refusing() { plan.armed = false; }
+Refusing::~Refusing() {
+    plan.armed = false;
+    if (plan.requests >= plan.nth) ++tried[static_cast<size_t>(plan.kind)];
+}
 int64_t Refusing::requests() const noexcept { return plan.requests; }
 int64_t Refusing::thrown() const noexcept { return plan.thrown; }
+
+int64_t points(Kind kind) noexcept { return tried[static_cast<size_t>(kind)]; }
 
 int64_t live_blocks() noexcept { return live.load(std::memory_order_relaxed); }
 
@@ -99,7 +103,9 @@ void say_where(const char* function, const char* what, int64_t nth, bool and_all
 void report_where_at_the_end() noexcept {
     std::set_terminate([] { std::abort(); });
     for (const int signal : {SIGABRT, SIGALRM}) std::signal(signal, say_and_end);
-    if (!kOnlyMemory) std::signal(SIGSEGV, say_and_end);  // a sanitizer tells more
+#if !defined(__SANITIZE_ADDRESS__)  // which tells more
+    std::signal(SIGSEGV, say_and_end);
+#endif
 }
 
 }  // namespace gradus::faults
@@ -131,22 +137,26 @@ void operator delete[](void* block, size_t, std::align_val_t) noexcept { give_ba
 void operator delete(void* block, const std::nothrow_t&) noexcept { give_back(block); }
 void operator delete[](void* block, const std::nothrow_t&) noexcept { give_back(block); }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// What is not refused goes on to who would have had it: a sanitizer, which must know of mappings and threads, or libc.
+template <typename F>
+static F next(const char* name) noexcept {
+    return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
+}
+
 extern "C" {
 #pragma GCC visibility push(default)  // for the library
 
 void* mmap(void* address, size_t size, int protection, int flags, int file, off_t offset) noexcept {
-    if (!refused(Kind::mapping))
-        return reinterpret_cast<void*>(syscall(SYS_mmap, address, size, protection, flags, file, offset));  // NOLINT
+    static const auto real = next<decltype(&mmap)>("mmap");
+    if (!refused(Kind::mapping)) return real(address, size, protection, flags, file, offset);
     errno = ENOMEM;
     return MAP_FAILED;
 }
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) noexcept {
-    static const auto real = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
+    static const auto real = next<decltype(&pthread_create)>("pthread_create");
     return refused(Kind::thread) ? EAGAIN : real(thread, attributes, body, argument);
 }
 
 #pragma GCC visibility pop
 }  // extern "C"
-#endif

@@ -7,13 +7,6 @@ namespace gradus::faults {
 
 enum class Kind { memory, mapping, thread };
 
-// A sanitizer has mmap and pthread_create for itself.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kOnlyMemory = true;
-#else
-inline constexpr bool kOnlyMemory = false;
-#endif
-
 // The nth request from now on is refused, or all from the nth on.
 class Refusing {
   public:
@@ -25,6 +18,9 @@ class Refusing {
     int64_t requests() const noexcept;  // up to now
     int64_t thrown() const noexcept;    // refusals that nobody but a catch can have noticed
 };
+
+// Scopes up to now in which something was refused.
+int64_t points(Kind kind) noexcept;
 
 // Blocks from operator new that no operator delete has had back, of all threads.
 int64_t live_blocks() noexcept;

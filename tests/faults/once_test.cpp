@@ -44,7 +44,6 @@ TEST(Exhausted, NothingStaysBooked) {
     ASSERT_EQ(aclrtGetMemInfo(ACL_HBM_MEM, &free, &total), 0);
     const size_t most = total / 5 * 3;
     for (const Kind kind : {Kind::memory, Kind::mapping}) {
-        if (kOnlyMemory && kind != Kind::memory) continue;
         bool more = true;
         for (int64_t nth = 1; more; ++nth) {
             SCOPED_TRACE(std::to_string(nth));
@@ -66,7 +65,6 @@ TEST(Exhausted, NothingStaysBooked) {
 
 // Large enough for the stream's thread and for workers, none of which can be had: the same bytes, more slowly.
 TEST(Exhausted, NoThreads) {
-    if (kOnlyMemory) GTEST_SKIP() << "the sanitizer's own";
     const World w(World::everything);
     const testing::Option threads("num_threads", "4");
     constexpr int64_t kX[] = {512, 4096}, kOut[] = {512, 2048};

@@ -1,0 +1,203 @@
+#include "fuzz/call_oracles.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "fuzz/report.h"
+#include "testing/prepared.h"
+
+namespace gradus::fuzz {
+namespace {
+
+using testing::Array;
+using testing::Option;
+using Results = testing::Call::Results;
+
+Array array_of(const cli::Tensor& tensor) {
+    Array array(tensor.dtype(), tensor.shape());
+    std::memcpy(array.bytes.data(), tensor.data(), array.bytes.size());
+    return array;
+}
+
+void set_attribute(testing::Call& call, const cli::Argument& argument, const nlohmann::json& value) {
+    switch (argument.kind) {
+        case GRADUS_INT:
+            call.integer(argument.name, value.get<int64_t>());
+            return;
+        case GRADUS_DOUBLE:
+            call.real(argument.name, value.get<double>());
+            return;
+        case GRADUS_BOOL:
+            call.boolean(argument.name, value.get<bool>());
+            return;
+        case GRADUS_INT_ARRAY:
+            call.integers(argument.name, value.get<std::vector<int64_t>>());
+            return;
+        default:
+            call.words(argument.name, value.get<std::string>().c_str());
+    }
+}
+
+// Every output within the promise.
+void judge(const cli::Question& question, Results results, const std::string& isa) {
+    for (auto& [name, got] : results) {
+        if (planted("promise") && !got.bytes.empty()) got.bytes.back() ^= std::byte{0x40};
+        const cli::Values values(got.type, got.bytes.data(), got.size());
+        const cli::Judgement judgement = cli::judge(question.subject(name, values));
+        if (judgement.verdict > cli::Verdict::kept)
+            fail("promise", name + " on " + isa + ": " + verdict_name(judgement.verdict) + ", " + judgement.reason);
+        count("outputs judged");
+    }
+}
+
+// An element that has no bit cleared is what was there before: no operator makes such a NaN.
+void expect_written(const Results& results) {
+    for (const auto& [name, got] : results) {
+        if (!cli::is_float(got.type)) continue;  // masks and indices are exact, and judged
+        const auto item = static_cast<size_t>(got.item());
+        for (size_t at = 0; at < got.bytes.size(); at += item)
+            if (planted("written") || std::all_of(got.bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                                                  got.bytes.begin() + static_cast<std::ptrdiff_t>(at + item),
+                                                  [](std::byte b) { return b == testing::kPoison; }))
+                fail("written", name + ": element " + std::to_string(at / item) + " is as it was before");
+    }
+}
+
+// Ways to run a call that must not change a bit.
+constexpr const char* kWays[] = {"again",           "on 2 threads",      "on 7 threads",
+                                 "at a page's end", "at a page's begin", "one element on",
+                                 "other scratch",   "tensors destroyed", "on stale results"};
+
+Results run_another_way(testing::Call call, uint64_t way) {
+    const Option memory("memory", "any");
+    const Option threads("num_threads", way == 1 ? "2" : way == 2 ? "7" : "1");
+    if (way == 3) call.memory = testing::Memory::page_end;
+    if (way == 4) call.memory = testing::Memory::page_begin;
+    if (way == 5) call.shift = 1;
+    if (way == 6) call.workspace_shift = 4;
+    if (way == 7) call.destroy_early = true;
+    return call.run();
+}
+
+void expect_same_bits(const Results& first, Results second, const char* way) {
+    for (auto& [name, got] : second) {
+        if (planted("bits") && !got.bytes.empty()) got.bytes.front() ^= std::byte{1};
+        if (const int64_t at = testing::first_difference(first.at(name), got); at >= 0)
+            fail("bits", std::string(way) + ": " + name + " differs at element " + std::to_string(at));
+    }
+    count("runs compared");
+}
+
+void expect_code(const char* phase, int code, const std::string& message) {
+    constexpr int kCodes[] = {0, 161001, 161002, 361001};
+    if (std::ranges::count(kCodes, code) == 0 || planted("code"))
+        fail("code", std::string(phase) + " answers " + std::to_string(code) + ": " + message);
+    if ((code == 0) != message.empty())
+        fail("message", std::string(phase) + " answers " + std::to_string(code) + " with '" + message + "'");
+}
+
+// "aclnnSwiGlu: x: …", the argument in question first.
+void expect_sentence(const testing::Call& call, const Bend& bend, const std::string& message) {
+    const std::string start = "aclnn" + call.op + ": ";
+    std::vector<std::string> names = call.names();
+    names.insert(names.end(), {bend.misspelled(), "NULL"});
+    const bool said = message.starts_with(start) && std::ranges::any_of(names, [&](const std::string& name) {
+                          return message.compare(start.size(), name.size() + 1, name + ":") == 0;
+                      });
+    if (!said || planted("message")) fail("message", "no argument is named in '" + message + "'");
+}
+
+// Both phases of a bent call that phase one takes.
+void run_bent(testing::Call& call, const Bend& bend) {
+    testing::Prepared prepared(call);
+    if (prepared.code != 0) fail("accept", "taken at first, then refused: " + testing::take_message());
+    constexpr uint64_t kMost = uint64_t{64} << 20;
+    if (prepared.size > kMost) {  // a bend has made it a large problem
+        aclDestroyAclOpExecutor(prepared.executor);
+        return;
+    }
+    void* workspace = nullptr;
+    if (prepared.size > 0) {
+        EXPECT_EQ(aclrtMalloc(&workspace, prepared.size + testing::kGuard, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+        aclrtMemset(workspace, prepared.size + testing::kGuard, 0xFF, prepared.size + testing::kGuard);
+    }
+    testing::take_message();
+    const int code = gradusLaunch(workspace, prepared.size, prepared.executor, testing::stream());
+    expect_code("phase two", code, testing::take_message());
+    count(code == 0 ? "bent calls that ran" : "bent calls refused at their addresses");
+    EXPECT_EQ(aclrtSynchronizeStream(testing::stream()), 0) << testing::take_message();
+    for (size_t i = 0; i < prepared.placed.size(); ++i)
+        if (prepared.placed[i] && !call.tensors[i].output && !bend.may_move_outputs())
+            if (!prepared.placed[i]->untouched() || planted("outside"))
+                fail("outside", "a bent call has changed the input " + call.tensors[i].name);
+    if (workspace != nullptr) EXPECT_EQ(aclrtFree(workspace), 0);
+}
+
+}  // namespace
+
+testing::Call placed(const cli::Call& made, Input& in, bool dense) {
+    testing::Call call(made.op->name);
+    testing::Random random("layouts");
+    random.engine.seed(in.below(1 << 16));
+    for (const cli::Argument& argument : made.op->arguments) {
+        if (!argument.is_tensor()) {
+            if (const auto found = made.attributes.find(argument.name); found != made.attributes.end())
+                set_attribute(call, argument, found->second);
+            continue;
+        }
+        const auto found = made.tensors.find(argument.name);
+        if (found == made.tensors.end()) continue;
+        const cli::Tensor& tensor = found->second;
+        const testing::Layout layout = dense ? testing::dense(tensor.shape()) : random.layout(tensor.shape());
+        if (argument.direction == cli::Argument::output)
+            call.out(argument.name, tensor.dtype(), tensor.shape(), layout);
+        else
+            call.in(argument.name, array_of(tensor), layout);
+    }
+    return call;
+}
+
+void expect_right(const cli::Call& made, testing::Call& call, Input& in) {
+    const std::string isa = in.pick(testing::instruction_sets());
+    const uint64_t ways[] = {in.below(std::size(kWays)), in.below(std::size(kWays))};
+    const cli::Question question(made);
+    const Option cap("max_isa", isa);
+    const Results first = [&] {
+        const Option alone("num_threads", "1");
+        return call.run();
+    }();
+    count("calls");
+    count("calls accepted");
+    judge(question, first, isa);
+    expect_written(first);
+    for (const uint64_t way : ways) expect_same_bits(first, run_another_way(call, way), kWays[way]);
+}
+
+void expect_harmless(testing::Call& call, Bend& bend) {
+    call.change = [&bend](std::vector<gradusArg>& args) { bend.apply(args); };
+    const testing::Call::Answer fast = call.ask();
+    const testing::Call::Answer golden = [&] {
+        const Option precision("precision", "golden");
+        return call.ask();
+    }();
+    count("calls");
+    for (const auto* answer : {&fast, &golden}) {
+        expect_code("phase one", answer->code, answer->message);
+        if (answer->code != 0) expect_sentence(call, bend, answer->message);
+        if (answer->wrote != (answer->code == 0) || planted("outputs"))
+            fail("outputs", "phase one answers " + std::to_string(answer->code) +
+                                (answer->wrote ? " and gives back an executor" : " and gives back none"));
+    }
+    const bool alike = planted("golden") ? fast.code != golden.code : fast.code == golden.code;
+    if (!alike && !bend.may_make_doubles())
+        fail("golden", "fast answers " + std::to_string(fast.code) + ", golden " + std::to_string(golden.code) + ": " +
+                           fast.message + golden.message);
+    if (bend.must_be_refused() && (fast.code == 0 || planted("accept"))) fail("accept", "nobody may take such a call");
+    count(fast.code == 0 ? "calls accepted" : "calls refused");
+    if (fast.code == 0) run_bent(call, bend);
+    if (golden.code != 0) return;
+    const Option precision("precision", "golden");
+    run_bent(call, bend);
+}
+
+}  // namespace gradus::fuzz

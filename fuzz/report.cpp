@@ -1,0 +1,85 @@
+#include "fuzz/report.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+namespace gradus::fuzz {
+namespace {
+
+// Fixed, because a signal may come at any time.
+char current[4096] = "before the first case";
+int patience = 0;
+
+// Never destroyed: they are printed at exit.
+std::mutex& mutex() {
+    static std::mutex& one = *new std::mutex;
+    return one;
+}
+std::map<std::string, int64_t>& counts() {
+    static auto& all = *new std::map<std::string, int64_t>;
+    return all;
+}
+
+void write_text(const char* text) {
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, std::strlen(text));
+}
+
+void tell_and_end(int signal) {
+    write_text(signal == SIGALRM ? "\nfuzz: oracle hang: the case has not come to its end\nfuzz: case: "
+                                 : "\nfuzz: oracle crash: a signal\nfuzz: case: ");
+    write_text(current);
+    write_text("\n");
+    std::signal(signal == SIGALRM ? SIGABRT : signal, SIG_DFL);
+    raise(signal == SIGALRM ? SIGABRT : signal);
+}
+
+}  // namespace
+
+void set_case(const std::string& words) {
+    std::snprintf(current, sizeof current, "%s", words.c_str());
+    static const bool show = std::getenv("GRADUS_FUZZ_SHOW") != nullptr;
+    if (show) std::fprintf(stderr, "%s\n", current);
+}
+
+void count(const char* what, int64_t by) {
+    const std::scoped_lock lock(mutex());
+    counts()[what] += by;
+}
+
+int64_t counted(const char* what) {
+    const std::scoped_lock lock(mutex());
+    const auto found = counts().find(what);
+    return found == counts().end() ? 0 : found->second;
+}
+
+void print_counts() {
+    const std::scoped_lock lock(mutex());
+    for (const auto& [what, n] : counts()) std::fprintf(stderr, "%12lld %s\n", static_cast<long long>(n), what.c_str());
+}
+
+void fail(const char* oracle, const std::string& what) {
+    std::fprintf(stderr, "\nfuzz: oracle %s: %s\nfuzz: case: %s\n", oracle, what.c_str(), current);
+    std::signal(SIGABRT, SIG_DFL);
+    std::abort();
+}
+
+bool planted(const char* oracle) {
+    static const char* const wanted = std::getenv("GRADUS_FUZZ_PLANT");
+    return wanted != nullptr && std::strcmp(wanted, oracle) == 0;
+}
+
+void watch(int seconds) {
+    patience = seconds;
+    for (const int signal : {SIGALRM, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP})
+        std::signal(signal, tell_and_end);
+}
+
+void start_watch() { alarm(static_cast<unsigned>(patience)); }
+
+}  // namespace gradus::fuzz
