@@ -1,6 +1,7 @@
 #include "base/config.h"
 
 #include <sched.h>
+#include <strings.h>
 
 #include <algorithm>
 #include <array>
@@ -273,7 +274,12 @@ Result<HcclEnvironment> hccl_environment() {
     };
     e.if_ip = text("HCCL_IF_IP");
     e.socket_ifname = text("HCCL_SOCKET_IFNAME");
-    if (const char* family = text("HCCL_SOCKET_FAMILY")) e.ipv6 = std::string_view(family) == "AF_INET6";
+    if (const char* family = text("HCCL_SOCKET_FAMILY")) {
+        e.ipv6 = std::string_view(family) == "AF_INET6";
+        if (!e.ipv6 && std::string_view(family) != "AF_INET")
+            return Status(ACL_ERROR_INVALID_PARAM,
+                          concat("HCCL_SOCKET_FAMILY: value '", family, "', expected AF_INET or AF_INET6"));
+    }
     if (const char* name = text("GRADUS_HCCL_TRANSPORT")) {
         constexpr const char* kWords[] = {"auto", "local", "shared", "gloo"};
         const auto* const word = std::find(std::begin(kWords), std::end(kWords), std::string_view(name));
@@ -283,6 +289,16 @@ Result<HcclEnvironment> hccl_environment() {
         e.transport = static_cast<HcclTransport>(word - std::begin(kWords));
     }
     return e;
+}
+
+Result<int> hccl_deterministic() {
+    const char* const text = getenv("HCCL_DETERMINISTIC");
+    if (text == nullptr || *text == '\0') return 0;
+    constexpr const char* kWords[] = {"false", "true", "strict"};
+    for (int i = 0; i < 3; ++i)
+        if (strcasecmp(text, kWords[i]) == 0) return i;
+    return Status(ACL_ERROR_INVALID_PARAM,
+                  concat("HCCL_DETERMINISTIC: value '", text, "', expected false, true or strict"));
 }
 
 void share_cpus(int processes) {

@@ -67,6 +67,7 @@ struct HcclEnvironment {
     HcclTransport transport = HcclTransport::automatic;
 };
 Result<HcclEnvironment> hccl_environment();
+Result<int> hccl_deterministic();  // HCCL_DETERMINISTIC: false 0, true 1, strict 2
 
 // Where nobody has set the number of threads: so many processes share the CPUs that this one may use.
 void share_cpus(int processes);

@@ -33,6 +33,7 @@ struct Init {
     HcclComm* comm = nullptr;
 };
 Status make_communicator(std::unique_ptr<Init> init);
+Status make_together(const std::vector<std::unique_ptr<Init>>& inits);  // now, all or none
 Status add_transfer(const std::shared_ptr<Communicator>& comm, const Transfer& transfer, aclrtStream stream);
 
 }  // namespace gradus::hccl

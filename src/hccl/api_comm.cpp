@@ -138,15 +138,15 @@ Status init_all(uint32_t count, const int32_t* devices, HcclComm* comms) {
         // for tests of the others: the same ranks through a meeting point
         auto at = open_meeting_point(*e);
         if (!at.ok()) return at.status();
-        GRADUS_TRY(begin_group());
+        std::vector<std::unique_ptr<Init>> inits;
         for (uint32_t i = 0; i < count; ++i) {
             auto init = std::make_unique<RootInit>();
             init->environment = *e, init->at = *at, init->comm = comms + i;
             init->membership.rank = i, init->membership.ranks = count, init->membership.device = devices[i];
             init->membership.exec_timeout_s = e->exec_timeout_s;
-            GRADUS_TRY(make_communicator(std::move(init)));
+            inits.push_back(std::move(init));
         }
-        return end_group();
+        return make_together(inits);
     }
     const GroupKey key{(*random)[0], (*random)[1], 0};
     std::vector<std::shared_ptr<Communicator>> made;
@@ -209,9 +209,23 @@ Status create_sub(HcclComm* handle, uint32_t count, uint32_t* ids, uint64_t numb
     membership.rank = sub_rank, membership.ranks = count, membership.is_sub = true;
     membership.name = !wishes->name.empty() ? wishes->name : (*parent)->is.name + "_sub_" + std::to_string(number);
     if (wishes->exec_timeout_s >= 0) membership.exec_timeout_s = wishes->exec_timeout_s;
-    auto made = (*parent)->split({ids, count}, number, std::move(membership));
+    // Ranks destroy theirs when they like: one may be about to make the next while another still has the last.
+    decltype(Communicator::splits) place{{{number, {ids, ids + count}}, {}}};
+    Communicator::Splits& mine = place.begin()->second;
+    {
+        const Lock lock = hold();
+        const auto known = (*parent)->splits.find(place.begin()->first);
+        if (known != (*parent)->splits.end()) mine = known->second;
+    }
+    if (mine.last != nullptr && Communicators::instance().find(mine.last))
+        return {HCCL_E_PARA, concat("subCommId: ", number, " of these ranks is there already")};
+    auto made = (*parent)->split({ids, count}, number, mine.made, std::move(membership));
     if (!made.ok()) return made.status();
     *sub = Communicators::instance().add(std::move(*made));
+    mine = {mine.made + 1, *sub};
+    const Lock lock = hold();
+    (*parent)->splits.merge(place);  // what it had before stays, and takes the new numbers
+    if (!place.empty()) (*parent)->splits.find(place.begin()->first)->second = mine;
     return {};
 }
 

@@ -226,10 +226,13 @@ Status all_gather_v(void* send, uint64_t count, void* recv, const void* counts, 
 }
 
 Status begin_all_to_all(Call& call, Kind kind, const void* send, HcclDataType send_type, const void* recv,
-                        HcclDataType recv_type, HcclComm comm, aclrtStream stream) {
+                        HcclDataType recv_type, HcclComm comm, aclrtStream stream, uint64_t send_count = 0,
+                        uint64_t recv_count = 0) {
     GRADUS_TRY(begin(call, kind, comm, stream));
     GRADUS_TRY(not_null(kHccl, "sendBuf", send));
     GRADUS_TRY(not_null(kHccl, "recvBuf", recv));
+    GRADUS_TRY(check_count("sendCount", send_count));
+    GRADUS_TRY(check_count("recvCount", recv_count));
     GRADUS_TRY(check_type("sendType", send_type));
     GRADUS_TRY(check_type("recvType", recv_type));
     if (send_type != recv_type)
@@ -243,8 +246,8 @@ Status all_to_all(const void* send, uint64_t send_count, HcclDataType send_type,
                   HcclDataType recv_type, HcclComm comm, aclrtStream stream) {
     if (send_count == 0 && recv_count == 0) return {};
     Call call;
-    GRADUS_TRY(begin_all_to_all(call, Kind::all_to_all, send, send_type, recv, recv_type, comm, stream));
-    GRADUS_TRY(check_count("sendCount", send_count));
+    GRADUS_TRY(begin_all_to_all(call, Kind::all_to_all, send, send_type, recv, recv_type, comm, stream, send_count,
+                                recv_count));
     if (send_count != recv_count)
         return {HCCL_E_PARA, concat("recvCount: ", recv_count, ", expected sendCount, ", send_count)};
     call.c.terms.count = send_count;

@@ -4,7 +4,7 @@
 namespace gradus::hccl {
 namespace {
 
-constinit int32_t deterministic = 0;  // behind the process lock
+constinit int32_t deterministic = -1;  // behind the process lock; −1: as the environment has it
 
 }  // namespace
 }  // namespace gradus::hccl
@@ -90,8 +90,10 @@ HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue* configValue) {
         GRADUS_TRY(not_null(kHccl, "configValue", configValue));
         if (config != HCCL_DETERMINISTIC)
             return {HCCL_E_PARA, concat("config: ", static_cast<int>(config), ", expected HCCL_DETERMINISTIC")};
+        const auto preset = hccl_deterministic();
         const Lock lock = hold();
-        configValue->value = deterministic;
+        if (deterministic < 0 && !preset.ok()) return {HCCL_E_PARA, preset.status().message()};
+        configValue->value = deterministic < 0 ? *preset : deterministic;
         return {};
     });
 }

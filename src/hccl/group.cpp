@@ -88,17 +88,6 @@ struct Together {
     }
 };
 
-Status run_inits(const std::vector<std::unique_ptr<Init>>& inits) {
-    Together together;
-    for (const auto& init : inits) together.ones.push_back({init.get(), &together});
-    if (together.ones.empty()) return {};
-    together.run();
-    for (const Together::One& one : together.ones)
-        if (!one.result.ok()) return one.result.status();  // those that were made go with the list
-    for (Together::One& one : together.ones) *one.init->comm = Communicators::instance().add(std::move(*one.result));
-    return {};
-}
-
 }  // namespace
 
 bool in_group() noexcept { return group != nullptr; }
@@ -121,9 +110,20 @@ Status end_group() {
     if (!group) return {HCCL_E_PARA, "no HcclGroupStart came before"};
     if (--group->depth > 0) return {};
     const std::unique_ptr<Group> ended = std::move(group);
-    GRADUS_TRY(run_inits(ended->inits));
+    GRADUS_TRY(make_together(ended->inits));
     for (PendingBatch& pending : ended->batches)
         GRADUS_TRY(submit(pending.comm, std::move(pending.batch), pending.stream));
+    return {};
+}
+
+Status make_together(const std::vector<std::unique_ptr<Init>>& inits) {
+    Together together;
+    for (const auto& init : inits) together.ones.push_back({init.get(), &together});
+    if (together.ones.empty()) return {};
+    together.run();
+    for (const Together::One& one : together.ones)
+        if (!one.result.ok()) return one.result.status();  // those that were made go with the list
+    for (Together::One& one : together.ones) *one.init->comm = Communicators::instance().add(std::move(*one.result));
     return {};
 }
 

@@ -46,10 +46,10 @@ class LocalCommunicator final : public Communicator {
         return group_->fate.failed ? group_->fate.why : Status();
     }
 
-    Result<std::shared_ptr<Communicator>> split(std::span<const uint32_t> ids, uint64_t number,
+    Result<std::shared_ptr<Communicator>> split(std::span<const uint32_t> ids, uint64_t number, uint64_t time,
                                                 Membership membership) override {
         GroupKey key = key_;
-        for (const uint64_t word : {number, uint64_t{ids.size()}}) key[2] = mix(key[2] ^ word);
+        for (const uint64_t word : {number, time, uint64_t{ids.size()}}) key[2] = mix(key[2] ^ word);
         for (const uint32_t id : ids) key[2] = mix(key[2] ^ id);
         auto group = join_local_group(key, membership.ranks, membership.rank);
         if (!group.ok()) return group.status();

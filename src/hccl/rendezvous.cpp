@@ -259,12 +259,12 @@ Result<std::shared_ptr<Communicator>> join(const MeetingPoint& at, const HcclEnv
 }
 
 Result<std::shared_ptr<Communicator>> split_remote(Link& link, std::span<const uint32_t> ids, uint64_t number,
-                                                   Membership membership) {
+                                                   uint64_t time, Membership membership) {
     const auto environment = hccl_environment();
     if (!environment.ok()) return Status(HCCL_E_PARA, environment.status().message());
     const auto deadline = Clock::now() + std::chrono::seconds(environment->connect_timeout_s);
     std::string key = "sub/";
-    key.append(std::to_string(number));
+    key.append(std::to_string(number)).append("/").append(std::to_string(time));
     uint64_t mixed = ids.size();
     for (const uint32_t id : ids) mixed = (mixed ^ id) * 0x9E3779B97F4A7C15 + (mixed >> 29);
     key.append("/").append(std::to_string(mixed));

@@ -1,8 +1,8 @@
-// Making, asking and ending communicators in one process: threads, groups, sub-communicators, refusals.
+// Making, asking and ending communicators in one process: threads, groups, sub-communicators.
+#include <chrono>
 #include <cstring>
 #include <thread>
 
-#include "gradus/gradus.h"
 #include "ranks.h"
 #include "testing/runtime.h"
 
@@ -10,15 +10,6 @@ namespace gradus::testing {
 namespace {
 
 float* floats(const Buffer& b) { return reinterpret_cast<float*>(b.data()); }
-
-void all_reduce_ones(HcclComm comm, aclrtStream stream, float expected) {
-    Buffer x(4 * 100);
-    for (int i = 0; i < 100; ++i) floats(x)[i] = 1;
-    EXPECT_EQ(HcclAllReduce(x.data(), x.data(), 100, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, comm, stream), 0)
-        << take_message();
-    EXPECT_EQ(aclrtSynchronizeStream(stream), 0) << take_message();
-    for (int i = 0; i < 100; ++i) EXPECT_EQ(floats(x)[i], expected);
-}
 
 class Communicators : public ::testing::TestWithParam<const char*> {};
 
@@ -135,6 +126,62 @@ TEST_P(Communicators, SubCommunicators) {
     for (uint32_t r = 0; r < 4; ++r) EXPECT_EQ(HcclCommDestroy(rows[r]) + HcclCommDestroy(columns[r]), 0);
 }
 
+// Each rank makes, uses and destroys one of the same number again and again, and does not wait for the others to do so.
+TEST_P(Communicators, TheSameSubCommunicatorAgain) {
+    World w(3, GetParam());
+    ASSERT_TRUE(w.made);
+    HcclCommConfig config;
+    HcclCommConfigInit(&config);
+    std::vector<std::thread> threads;
+    for (uint32_t r = 0; r < 3; ++r)
+        threads.emplace_back([&, r] {
+            uint32_t ids[] = {0, 1, 2};
+            ASSERT_EQ(aclrtSetDevice(static_cast<int>(r)), 0);
+            for (int time = 0; time < 5; ++time) {
+                HcclComm sub = nullptr, twice = nullptr;
+                ASSERT_EQ(HcclCreateSubCommConfig(&w.comms[r], 3, ids, 7, r, &config, &sub), 0) << take_message();
+                EXPECT_EQ(HcclCreateSubCommConfig(&w.comms[r], 3, ids, 7, r, &config, &twice), HCCL_E_PARA);
+                expect_message("HcclCreateSubCommConfig", "7 of these ranks is there already");
+                EXPECT_EQ(HcclBarrier(sub, w.streams[r]), 0) << take_message();
+                EXPECT_EQ(aclrtSynchronizeStream(w.streams[r]), 0) << take_message();
+                if (r == 2) std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the others are ahead
+                EXPECT_EQ(HcclCommDestroy(sub), 0) << take_message();
+            }
+        });
+    for (auto& thread : threads) thread.join();
+}
+
+// More than the queue of a socket has room for, all in the same moment.
+TEST_P(Communicators, ManyRanks) {
+    if (std::string(GetParam()) == "gloo") GTEST_SKIP() << "a connection for each of so many pairs is slow";
+    constexpr uint32_t kRanks = 200;
+    const Variable forced("GRADUS_HCCL_TRANSPORT", GetParam());
+    HcclRootInfo info;
+    ASSERT_EQ(HcclGetRootInfo(&info), 0) << take_message();
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < kRanks; ++rank)
+        threads.emplace_back([&, rank] {
+            HcclComm comm = nullptr;
+            ASSERT_EQ(aclrtSetDevice(0), 0);
+            ASSERT_EQ(HcclCommInitRootInfo(kRanks, &info, rank, &comm), 0) << take_message();
+            EXPECT_EQ(HcclCommDestroy(comm), 0) << take_message();
+        });
+    for (auto& thread : threads) thread.join();
+}
+
+// A group of another kind is none of its business.
+TEST_P(Communicators, AllRanksInsideAGroup) {
+    World w(1, GetParam());
+    ASSERT_EQ(HcclGroupStart(), 0);
+    ASSERT_EQ(HcclBarrier(w.comms[0], w.streams[0]), 0) << take_message();
+    { const World inner(2, GetParam()); }
+    for (const int code : w.synchronize()) EXPECT_EQ(code, 0) << take_message();
+    EXPECT_EQ(HcclGroupEnd(), 0) << take_message();
+    bool open = true;
+    EXPECT_EQ(HcclGroupStatusGet(&open), 0);
+    EXPECT_FALSE(open);
+}
+
 // Eight at once, each with its own order.
 TEST_P(Communicators, EightAtOnce) {
     std::vector<std::unique_ptr<World>> worlds;
@@ -157,112 +204,6 @@ TEST_P(Communicators, EightAtOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Over, Communicators, ::testing::ValuesIn(transports()),
                          [](const auto& over) { return std::string(over.param); });
-
-// ---- Refusals, in the order of the device's checks
-
-class Refusals : public ::testing::Test {
-  protected:
-    World w{2, "local"};
-    Buffer x{64}, y{64};
-    HcclComm comm = w.comms[0];
-    aclrtStream stream = w.streams[0];
-    static constexpr auto kF32 = HCCL_DATA_TYPE_FP32;
-    static constexpr auto kSum = HCCL_REDUCE_SUM;
-};
-
-TEST_F(Refusals, Arguments) {
-    EXPECT_EQ(HcclAllReduce(nullptr, nullptr, 0, kF32, kSum, nullptr, nullptr), HCCL_SUCCESS);  // count 0 comes first
-    EXPECT_EQ(HcclAllReduce(x.data(), y.data(), 1, kF32, kSum, comm, nullptr), HCCL_E_PTR);
-    expect_message("HcclAllReduce", "stream: NULL");
-    EXPECT_EQ(HcclAllReduce(x.data(), y.data(), 1, kF32, kSum, nullptr, stream), HCCL_E_PTR);
-    expect_message("HcclAllReduce", "comm: NULL");
-    EXPECT_EQ(HcclAllReduce(x.data(), y.data(), 1, kF32, kSum, &comm, stream), HCCL_E_PARA);
-    expect_message("HcclAllReduce", "not a live communicator");
-    EXPECT_EQ(HcclAllReduce(nullptr, y.data(), 1, kF32, kSum, comm, stream), HCCL_E_PTR);
-    expect_message("HcclAllReduce", "sendBuf: NULL");
-    EXPECT_EQ(HcclAllReduce(x.data(), nullptr, 1, kF32, kSum, comm, stream), HCCL_E_PTR);
-    EXPECT_EQ(HcclAllReduce(x.data(), y.data(), 0x800000000, kF32, kSum, comm, stream), HCCL_E_PARA);
-    EXPECT_EQ(HcclAllReduce(x.data(), y.data(), 1, static_cast<HcclDataType>(13), kSum, comm, stream),
-              HCCL_E_NOT_SUPPORT);
-    EXPECT_EQ(HcclAllReduce(x.data(), y.data(), 1, HCCL_DATA_TYPE_UINT32, kSum, comm, stream), HCCL_E_NOT_SUPPORT);
-    expect_message("HcclAllReduce", "GRADUS_LIMITS=off");
-    EXPECT_EQ(HcclAllReduce(x.data(), y.data(), 1, HCCL_DATA_TYPE_BFP16, HCCL_REDUCE_PROD, comm, stream),
-              HCCL_E_NOT_SUPPORT);
-    EXPECT_EQ(HcclAllReduce(x.data(), y.data(), 1, kF32, HCCL_REDUCE_RESERVED, comm, stream), HCCL_E_NOT_SUPPORT);
-    EXPECT_EQ(HcclReduce(x.data(), y.data(), 1, kF32, kSum, 2, comm, stream), HCCL_E_PARA);
-    expect_message("HcclReduce", "root: 2, expected less than 2");
-    EXPECT_EQ(HcclAllReduce(x.data(), x.data() + 4, 2, kF32, kSum, comm, stream), HCCL_E_PARA);
-    expect_message("HcclAllReduce", "overlaps");
-    EXPECT_EQ(HcclAllReduce(x.data() + 1, y.data(), 2, kF32, kSum, comm, stream), HCCL_E_PARA);
-    expect_message("HcclAllReduce", "aligned");
-    EXPECT_EQ(HcclAllReduce(x.data(), x.data(), 1 << 20, kF32, kSum, comm, stream), HCCL_E_PARA);
-    expect_message("HcclAllReduce", "leave their device allocation");
-    float own = 0;
-    EXPECT_EQ(HcclAllReduce(&own, y.data(), 1, kF32, kSum, comm, stream), HCCL_E_PARA);
-    expect_message("HcclAllReduce", "GRADUS_MEMORY=any");
-    EXPECT_EQ(HcclAlltoAll(x.data(), 1, kF32, x.data(), 1, kF32, comm, stream), HCCL_E_PARA);
-    EXPECT_EQ(HcclSend(x.data(), 1, kF32, 0, comm, stream), HCCL_E_PARA);
-    EXPECT_EQ(HcclSend(x.data(), 1, kF32, 7, comm, stream), HCCL_E_PARA);
-    EXPECT_EQ(HcclAllReduce(x.data(), y.data(), 1, kF32, kSum, comm, w.streams[1]), HCCL_E_PARA);
-    expect_message("HcclAllReduce", "of device 1, the communicator is of device 0");
-    for (const int code : w.synchronize()) EXPECT_EQ(code, 0);
-}
-
-TEST_F(Refusals, Communicators) {
-    int32_t devices[] = {0, 0}, far[] = {77};
-    HcclComm comms[2] = {};
-    EXPECT_EQ(HcclCommInitAll(2, nullptr, comms), HCCL_E_PTR);
-    EXPECT_EQ(HcclCommInitAll(0, devices, comms), HCCL_E_PARA);
-    EXPECT_EQ(HcclCommInitAll(2, devices, comms), HCCL_E_PARA);
-    expect_message("HcclCommInitAll", "0 is there twice");
-    EXPECT_EQ(HcclCommInitAll(1, far, comms), HCCL_E_PARA);
-    HcclRootInfo info = {};
-    EXPECT_EQ(HcclCommInitRootInfo(2, &info, 0, comms), HCCL_E_PARA);
-    expect_message("HcclCommInitRootInfo", "not one that HcclGetRootInfo has made");
-    EXPECT_EQ(HcclCommInitRootInfo(2, &info, 2, comms), HCCL_E_PARA);
-    EXPECT_EQ(HcclCommInitRootInfo(2, nullptr, 0, comms), HCCL_E_PTR);
-    HcclCommConfig config = {};
-    EXPECT_EQ(HcclCommInitRootInfoConfig(2, &info, 0, &config, comms), HCCL_E_PARA);
-    expect_message("HcclCommInitRootInfoConfig", "HcclCommConfigInit");
-    HcclCommConfigInit(&config);
-    uint32_t ids[] = {0, 1}, other[] = {1, 0};
-    EXPECT_EQ(HcclCreateSubCommConfig(&comm, 2, nullptr, 0xFFFFFFFF, 0, &config, comms), 0);  // no member
-    EXPECT_EQ(HcclCreateSubCommConfig(&comm, 2, nullptr, 1, 0, &config, comms), HCCL_E_PARA);
-    EXPECT_EQ(HcclCreateSubCommConfig(&comm, 2, ids, 0xFFFFFFFF, 0, &config, comms), HCCL_E_PARA);
-    EXPECT_EQ(HcclCreateSubCommConfig(&comm, 0, ids, 1, 0, &config, comms), HCCL_E_PARA);
-    EXPECT_EQ(HcclCreateSubCommConfig(&comm, 2, ids, 1, 2, &config, comms), HCCL_E_PARA);
-    EXPECT_EQ(HcclCreateSubCommConfig(&comm, 2, ids, 1, 0, nullptr, comms), HCCL_E_PTR);
-    EXPECT_EQ(HcclCreateSubCommConfig(&comm, 2, other, 1, 0, &config, comms), HCCL_E_PARA);
-    EXPECT_EQ(HcclCommGetHandleWithName("nobody", comms), HCCL_E_NOT_FOUND);
-    EXPECT_EQ(HcclCommSuspend(comm), HCCL_E_NOT_SUPPORT);
-    EXPECT_EQ(HcclCommDestroy(nullptr), HCCL_E_PTR);
-    for (int code = 0; code < 26; ++code) EXPECT_STRNE(HcclGetErrorString(static_cast<HcclResult>(code)), "");
-    HcclConfigValue value{1};
-    EXPECT_EQ(HcclSetConfig(HCCL_DETERMINISTIC, value), 0);
-    value.value = 7;
-    EXPECT_EQ(HcclSetConfig(HCCL_DETERMINISTIC, value), HCCL_E_PARA);
-    EXPECT_EQ(HcclGetConfig(HCCL_DETERMINISTIC, &value), 0);
-    EXPECT_EQ(value.value, 1);
-    EXPECT_GT(HcclGetCommConfigCapability(), 11u);
-}
-
-// Another release's structure is shorter: what lies behind its end is not looked at.
-TEST_F(Refusals, ShorterConfiguration) {
-    HcclCommConfig config;
-    HcclCommConfigInit(&config);
-    const size_t size = offsetof(HcclCommConfig, hcclUdi);
-    std::memcpy(config.reserved, &size, sizeof size);
-    std::strcpy(config.hcclCommName, "short");
-    config.hcclExecTimeOut = 1;
-    uint32_t ids[] = {0};
-    HcclComm sub = nullptr;
-    ASSERT_EQ(HcclCreateSubCommConfig(&comm, 1, ids, 5, 0, &config, &sub), 0) << take_message();
-    char name[128];
-    EXPECT_EQ(HcclGetCommName(sub, name), 0);
-    EXPECT_STREQ(name, "short");
-    all_reduce_ones(sub, stream, 1);
-    EXPECT_EQ(HcclCommDestroy(sub), 0);
-}
 
 }  // namespace
 }  // namespace gradus::testing
