@@ -35,6 +35,25 @@ Status check_memory(const Footprint& footprint, Memory memory, CommTask& task) {
     return {};
 }
 
+// What a rank sends to itself it receives in the same call: nobody else could ever take it.
+Status check_own(const Batch& batch, uint32_t rank) {
+    const auto next = [&](size_t from, bool sends) {
+        while (from < batch.size() && (batch[from].peer != rank || batch[from].sends != sends)) ++from;
+        return from;
+    };
+    for (size_t sent = 0, received = 0;; ++sent, ++received) {
+        sent = next(sent, true), received = next(received, false);
+        const bool none_sent = sent == batch.size(), none_received = received == batch.size();
+        if (none_sent && none_received) return {};
+        if (none_sent || none_received)
+            return {HCCL_E_PARA, concat("remoteRank: ", rank, " is this rank, and ", none_sent ? "receives" : "sends",
+                                        " from or to itself without the other in the same batch or group")};
+        if (batch[sent].bytes != batch[received].bytes || batch[sent].type != batch[received].type)
+            return {HCCL_E_PARA, concat("remoteRank: ", rank, " is this rank, which sends ", describe(batch[sent]),
+                                        " to itself and receives ", describe(batch[received]))};
+    }
+}
+
 // For who observes.
 std::unique_ptr<TaskInfo> info_of(const std::vector<Footprint>& footprints, size_t partners) {
     auto info = gradus::describe(TaskKind::collective);
@@ -119,6 +138,7 @@ Status submit(const std::shared_ptr<Communicator>& comm, Work work, aclrtStream 
     if (settings->limits && (*stream)->device() != comm->is.device)
         return {HCCL_E_PARA, concat("stream: of device ", (*stream)->device(), ", the communicator is of device ",
                                     comm->is.device, " (a limit of the device: GRADUS_LIMITS=off lifts it)")};
+    if (const auto* const transfers = std::get_if<Batch>(&work)) GRADUS_TRY(check_own(*transfers, comm->is.rank));
     GRADUS_TRY(comm->failure());
     std::unique_ptr<CommTask> task = comm->make_task(std::move(work));
     const std::vector<Footprint> footprints = footprints_of(task->work());

@@ -78,6 +78,27 @@ TEST_P(Failures, RanksDisagree) {
     }
 }
 
+// A rank's transfers with itself are known whole when they are asked for.
+TEST_P(Failures, ARankDisagreesWithItself) {
+    World w(2, GetParam());
+    ASSERT_TRUE(w.made);
+    Buffer x(64);
+    HcclSendRecvItem items[] = {{HCCL_SEND, x.data(), 4, kF32, 0}, {HCCL_RECV, x.data() + 32, 8, kF32, 0}};
+    EXPECT_EQ(HcclBatchSendRecv(items, 2, w.comms[0], w.streams[0]), HCCL_E_PARA);
+    expect_message("HcclBatchSendRecv", "sends 4 × fp32 to itself and receives 8 × fp32");
+    for (HcclSendRecvItem& alone : items)
+        EXPECT_EQ(HcclBatchSendRecv(&alone, 1, w.comms[0], w.streams[0]), HCCL_E_PARA);
+    items[1].count = 4;
+    items[1].dataType = HCCL_DATA_TYPE_INT32;
+    EXPECT_EQ(HcclBatchSendRecv(items, 2, w.comms[0], w.streams[0]), HCCL_E_PARA);
+    items[1].dataType = kF32;
+    std::fill_n(x.data(), 16, 7);
+    EXPECT_EQ(HcclBatchSendRecv(items, 2, w.comms[0], w.streams[0]), 0) << take_message();
+    EXPECT_EQ(aclrtSynchronizeStream(w.streams[0]), 0) << take_message();
+    EXPECT_EQ(x.data()[32 + 15], 7);
+    EXPECT_EQ(x.data()[32 + 16], 0xEE);
+}
+
 TEST_P(Failures, ARankDoesNotCome) {
     const Variable timeout("HCCL_EXEC_TIMEOUT", "1");
     Buffer x(4096);
