@@ -211,22 +211,21 @@ Status create_sub(HcclComm* handle, uint32_t count, uint32_t* ids, uint64_t numb
     if (wishes->exec_timeout_s >= 0) membership.exec_timeout_s = wishes->exec_timeout_s;
     // Ranks destroy theirs when they like: one may be about to make the next while another still has the last.
     decltype(Communicator::splits) place{{{number, {ids, ids + count}}, {}}};
-    auto node = place.extract(place.begin());
-    Communicator::Splits* splits;
-    uint64_t time;
-    HcclComm last;
+    Communicator::Splits& mine = place.begin()->second;
     {
         const Lock lock = hold();
-        splits = &(*parent)->splits.insert(std::move(node)).position->second;
-        time = splits->made, last = splits->last;
+        const auto known = (*parent)->splits.find(place.begin()->first);
+        if (known != (*parent)->splits.end()) mine = known->second;
     }
-    if (last != nullptr && Communicators::instance().find(last))
+    if (mine.last != nullptr && Communicators::instance().find(mine.last))
         return {HCCL_E_PARA, concat("subCommId: ", number, " of these ranks is there already")};
-    auto made = (*parent)->split({ids, count}, number, time, std::move(membership));
+    auto made = (*parent)->split({ids, count}, number, mine.made, std::move(membership));
     if (!made.ok()) return made.status();
     *sub = Communicators::instance().add(std::move(*made));
+    mine = {mine.made + 1, *sub};
     const Lock lock = hold();
-    *splits = {time + 1, *sub};
+    (*parent)->splits.merge(place);  // what it had before stays, and takes the new numbers
+    if (!place.empty()) (*parent)->splits.find(place.begin()->first)->second = mine;
     return {};
 }
 
