@@ -69,7 +69,9 @@ run() {  # [ctest arguments…]; its mounts end with its mount namespace
         cmake -G Ninja -S . -B /build --toolchain cmake/aarch64.cmake -DCMAKE_BUILD_TYPE=Release \
             -DPython3_EXECUTABLE=/opt/arm64/usr/bin/python3.11 >/build/cmake.log || { cat /build/cmake.log; exit 1; }
         cmake --build /build -j "$(nproc)"
-        ctest --test-dir /build --output-on-failure -j "$(nproc)" --timeout 6000 "$@"' - "$@"
+        # without those that look at the repository, which is the same everywhere
+        ctest --test-dir /build --output-on-failure -j "$(nproc)" --timeout 6000 \
+            -E "^(layers|translations|compatibility_page)$" "$@"' - "$@"
 }
 
 make_debian

@@ -20,6 +20,19 @@ size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
 constinit struct sigaction next_handler {};  // the program's, or what was there before; behind the process lock
 
+#if defined(__aarch64__)
+// Whether a load or store is a store, by its classes: bits 29 to 27.
+bool is_store(uint32_t instruction) {
+    const auto bits = [=](int low, uint32_t mask) { return instruction >> low & mask; };
+    if ((instruction & 0xFFFFFFE0) == 0xD50B7420) return true;  // DC ZVA, of which memset is made
+    constexpr uint32_t kExclusiveOrStructure = 1, kPair = 5, kRegister = 7;
+    if (bits(27, 7) == kExclusiveOrStructure || bits(27, 7) == kPair) return bits(22, 1) == 0;
+    if (bits(27, 7) != kRegister) return false;
+    const bool simd = bits(26, 1) != 0, atomic = !simd && bits(21, 1) != 0 && bits(10, 3) == 0;
+    return atomic || bits(22, 3) == 0 || (simd && bits(22, 3) == 2);
+}
+#endif
+
 bool is_write(const ucontext_t& context) {
 #if defined(__x86_64__)
     return (context.uc_mcontext.gregs[REG_ERR] & 2) != 0;
@@ -28,7 +41,8 @@ bool is_write(const ucontext_t& context) {
     const auto* head = reinterpret_cast<const _aarch64_ctx*>(context.uc_mcontext.__reserved);
     while (head->size != 0 && head->magic != ESR_MAGIC)
         head = reinterpret_cast<const _aarch64_ctx*>(reinterpret_cast<const char*>(head) + head->size);
-    return head->size != 0 && (reinterpret_cast<const esr_context*>(head)->esr >> 6 & 1) != 0;
+    if (head->size != 0) return (reinterpret_cast<const esr_context*>(head)->esr >> 6 & 1) != 0;
+    return is_store(*reinterpret_cast<const uint32_t*>(context.uc_mcontext.pc));  // qemu-user leaves the record out
 #else
     return false;
 #endif
