@@ -9,6 +9,7 @@ import torch
 import torch.utils.checkpoint
 import torch_formulas as exact
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch_formulas import EPS, assert_near, c
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
@@ -260,6 +261,19 @@ def test_double_backward_says_so():
     (first,) = torch.autograd.grad(F.silu_mul(gate, up).square().sum(), gate, create_graph=True)
     with pytest.raises(RuntimeError, match="second derivatives"):
         first.sum().backward()
+
+
+def test_forward_mode_says_so():
+    """A tangent that got lost would be a derivative of zero."""
+    x, mask = torch.randn(1, 1, 4, 8), torch.zeros(4, 8, dtype=torch.bool)
+    functions = (F.swiglu, lambda x: F.exp_segsum(x[0]), lambda x: F.scaled_masked_softmax(x, mask))
+    for function in functions:
+        with pytest.raises(RuntimeError, match="setup_context"):
+            torch.func.jvp(function, (x,), (x,))
+        with forward_ad.dual_level():
+            assert torch.equal(function(x), function(x.detach()))
+            with pytest.raises(RuntimeError, match="jvp"):
+                function(forward_ad.make_dual(x, x))
 
 
 def test_operators_without_a_gradient_say_what_has_one():

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from gradus import _library  # noqa: F401  libgradus.so: the extension finds by its name what is loaded here
 
@@ -131,7 +132,8 @@ def _gradient(name: str, save: Callable[..., None], backward: Callable[..., Any]
     apply = super(torch.autograd.Function, function).apply  # Function.apply without what only torch.func needs
 
     def kernel(*args: Any) -> Any:
-        if enabled() and any_requires_grad(*args):
+        # a level of forward mode: apply says that there is no derivative where a tangent is, and none is lost
+        if (enabled() and any_requires_grad(*args)) or forward_ad._current_level >= 0:
             return function.apply(*args) if in_torch_func() else apply(*args)  # the former says why it cannot
         with _below_autograd():
             return op(*args)
