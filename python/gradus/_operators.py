@@ -7,6 +7,7 @@ arrays are NumPy's, bf16 is ml_dtypes.bfloat16. float64 is taken with options(pr
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -104,7 +105,7 @@ def cumulative_lengths(seq_q: Iterable[int] | None, seq_kv: Iterable[int] | None
                                                                                          list[int] | None]:
     """Ends of the batches as C counts them: without a 0 before the first; none at all are no ends. Where both begin
     with 0, that batch has nothing in it; where one is longer by its 0, the other has none to match."""
-    q, kv = (None if seq is None else [int(end) for end in seq] or None for seq in (seq_q, seq_kv))
+    q, kv = (None if seq is None else [operator.index(end) for end in seq] or None for seq in (seq_q, seq_kv))
     batches_q, batches_kv = (1 if seq is None else len(seq) for seq in (q, kv))
     zero_q, zero_kv = (seq is not None and len(seq) > 1 and seq[0] == 0 for seq in (q, kv))
     if zero_q and (zero_kv or batches_q == batches_kv + 1):

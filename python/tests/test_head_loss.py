@@ -198,6 +198,18 @@ def test_autocast(dtype, inside):
         expected[name].check(leaf.grad, name)
 
 
+def test_autocast_leaves_f64_alone():
+    """As it does in torch.nn.functional.linear; nothing of double precision is rounded silently."""
+    x, weight, bias, target = (value.double() if value.is_floating_point() else value
+                               for value in problem(13, 31, 8, torch.bfloat16))
+    with torch.autocast("cpu", torch.bfloat16), gradus.options(precision="golden"):
+        loss = linear_cross_entropy(x / 3, weight, target, bias=bias)
+    wanted = torch.nn.functional.cross_entropy(x / 3 @ weight.T + bias, target)
+    torch.testing.assert_close(loss, wanted, rtol=1e-12, atol=0)
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(TypeError, match="weight is torch.float64, expected"):
+        linear_cross_entropy(x.float(), weight, target)
+
+
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_no_logits_are_kept(with_bias):
     x, weight, bias, target = problem(64, 3000, 16, torch.bfloat16)

@@ -327,6 +327,19 @@ def test_devices():
     assert (x + 1).device.index == 3 and location(x + 1) == (1, 3)
 
 
+def test_what_scripts_import_and_set():
+    import torch_npu.npu.amp as amp
+    from torch.npu.amp import GradScaler, autocast
+    from torch_npu.npu import set_device
+
+    assert amp is torch.npu.amp and set_device is torch.npu.set_device
+    assert (GradScaler, autocast) == (amp.GradScaler, amp.autocast)
+    torch.npu.set_compile_mode(jit_compile=False)
+    torch.npu.config.allow_internal_format = False
+    properties = torch.npu.get_device_properties(0)
+    assert properties.name == torch.npu.get_device_name() and properties.total_memory == torch.npu.mem_get_info()[1] > 0
+
+
 def test_streams_and_events():
     stream, other = torch.npu.Stream(), torch.npu.Stream(device="npu:0")
     assert stream != other and isinstance(stream, torch.Stream) and stream.device == torch.device("npu:0")

@@ -152,6 +152,10 @@ OPTIMIZERS = {
     "rmsprop": lambda p: torch.optim.RMSprop(p, 1e-2, centered=True),
     "adagrad": lambda p: torch.optim.Adagrad(p, 1e-2),
     "adamax": lambda p: torch.optim.Adamax(p, 1e-2),
+    # the form for devices on both: its last bits are its own
+    "nadam": lambda p: torch.optim.NAdam(p, 1e-2, foreach=True),
+    "radam": lambda p: torch.optim.RAdam(p, 1e-2, foreach=True),
+    "asgd": lambda p: torch.optim.ASGD(p, 1e-2, foreach=True),
     "lbfgs": lambda p: torch.optim.LBFGS(p, 0.1),
 }
 

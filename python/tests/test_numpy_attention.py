@@ -62,6 +62,11 @@ class Attention(unittest.TestCase):
                 for a, b in zip(run(p, seq_q=seq_q, seq_kv=seq_kv), want):
                     np.testing.assert_array_equal(a, b)
 
+    def test_lengths_are_integers(self):
+        p = problem(HALVES[0], np.random.default_rng(2), (4, 7), (48, 32))
+        with self.assertRaisesRegex(TypeError, "float"):  # and not cut to 4
+            run(p, seq_q=[4.5, 11], seq_kv=p.ends_kv)
+
     def test_one_batch_by_lengths(self):
         p = problem(HALVES[0], np.random.default_rng(3))
         want = run(p)

@@ -6,8 +6,10 @@ import gradus
 import gradus.torch as F
 import pytest
 import torch
+import torch.utils.checkpoint
 import torch_formulas as exact
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch_formulas import EPS, assert_near, c
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
@@ -182,6 +184,28 @@ def test_gradients_may_be_expanded_or_transposed():
         assert torch.equal(x.grad, OPS.swi_glu_grad(grad.contiguous(), x.detach(), -1))
 
 
+@pytest.mark.parametrize("family", ["swiglu", "silu_mul", "exp_segsum", "softmax", "nsa", "cross entropy"])
+def test_checkpoints_compute_them_again(family):
+    """What an operator has kept is made anew inside its own gradient, where it is the last of what is checkpointed."""
+    mask, target, half = torch.rand(3, 8) < 0.3, torch.randint(0, 9, (3,)), torch.bfloat16
+    x, w = leaf(3, 8), torch.randn(9, 8).to(half)
+    function = {
+        "swiglu": lambda x: F.swiglu(2 * x),
+        "silu_mul": lambda x: F.silu_mul(*(2 * x).chunk(2, -1)),
+        "exp_segsum": lambda x: F.exp_segsum(x / 2),
+        "softmax": lambda x: F.scaled_masked_softmax(2 * x, mask),
+        "nsa": lambda x: F.nsa_selected_attention(*3 * [x.to(half)[:, None]], torch.zeros(3, 1, 1, dtype=torch.int32),
+                                                  scale=1.0, block_size=16, block_count=1),
+        "cross entropy": lambda x: F.linear_cross_entropy(x.to(half), w, target),
+    }[family]
+    (want,) = torch.autograd.grad(function(x).float().square().sum(), x)
+    for reentrant in (False, True):
+        y = torch.utils.checkpoint.checkpoint(function, x, use_reentrant=reentrant)
+        x.grad = None
+        y.float().square().sum().backward()
+        assert torch.equal(x.grad, want)
+
+
 # What a first gradient is worth in f64: central differences, by gradcheck.
 
 def f64_leaf(*shape):
@@ -237,6 +261,19 @@ def test_double_backward_says_so():
     (first,) = torch.autograd.grad(F.silu_mul(gate, up).square().sum(), gate, create_graph=True)
     with pytest.raises(RuntimeError, match="second derivatives"):
         first.sum().backward()
+
+
+def test_forward_mode_says_so():
+    """A tangent that got lost would be a derivative of zero."""
+    x, mask = torch.randn(1, 1, 4, 8), torch.zeros(4, 8, dtype=torch.bool)
+    functions = (F.swiglu, lambda x: F.exp_segsum(x[0]), lambda x: F.scaled_masked_softmax(x, mask))
+    for function in functions:
+        with pytest.raises(RuntimeError, match="setup_context"):
+            torch.func.jvp(function, (x,), (x,))
+        with forward_ad.dual_level():
+            assert torch.equal(function(x), function(x.detach()))
+            with pytest.raises(RuntimeError, match="jvp"):
+                function(forward_ad.make_dual(x, x))
 
 
 def test_operators_without_a_gradient_say_what_has_one():

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from gradus import _library  # noqa: F401  libgradus.so: the extension finds by its name what is loaded here
 
@@ -108,7 +109,7 @@ def _(grad: Tensor, x: Tensor, weight: Tensor, *_: Any) -> tuple[Tensor, Tensor]
 
 
 def _gradient(name: str, save: Callable[..., None], backward: Callable[..., Any]) -> None:
-    """save(ctx, args, result) at the forward, backward(ctx, *grads) -> one gradient for every argument."""
+    """save(ctx, args, result) at the forward, backward(ctx, saved, *grads) -> one gradient for every argument."""
     op = getattr(_ops, name).default
     enabled, any_requires_grad = torch.is_grad_enabled, torch._C._any_requires_grad
     in_torch_func = torch._C._are_functorch_transforms_active
@@ -120,17 +121,19 @@ def _gradient(name: str, save: Callable[..., None], backward: Callable[..., Any]
         return result
 
     def gradient(ctx: Any, *grads: Tensor | None) -> Any:
+        saved = ctx.saved_tensors  # out here: a checkpoint computes them now, and records how
         if enabled():  # create_graph: the operators of the gradient must record that they have none themselves
-            return backward(ctx, *grads)
+            return backward(ctx, saved, *grads)
         with _below_autograd():
-            return backward(ctx, *grads)
+            return backward(ctx, saved, *grads)
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(gradient)}
     function: Any = type(f"Gradus_{name}", (torch.autograd.Function,), members)
     apply = super(torch.autograd.Function, function).apply  # Function.apply without what only torch.func needs
 
     def kernel(*args: Any) -> Any:
-        if enabled() and any_requires_grad(*args):
+        # a level of forward mode: apply says that there is no derivative where a tangent is, and none is lost
+        if (enabled() and any_requires_grad(*args)) or forward_ad._current_level >= 0:
             return function.apply(*args) if in_torch_func() else apply(*args)  # the former says why it cannot
         with _below_autograd():
             return op(*args)
@@ -139,7 +142,7 @@ def _gradient(name: str, save: Callable[..., None], backward: Callable[..., Any]
 
 
 def _no_gradient(name: str, instead: str) -> None:
-    def backward(ctx: Any, *_: Any) -> None:
+    def backward(*_: Any) -> None:
         raise RuntimeError(f"gradus: {name} has no derivative; {instead}")
 
     _gradient(name, lambda ctx, args, result: None, backward)
@@ -150,16 +153,16 @@ def _save_swi_glu(ctx: Any, args: Sequence[Any], y: Tensor) -> None:
     ctx.save_for_backward(x)
 
 
-def _swi_glu_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-    return _ops.swi_glu_grad.default(grad, *ctx.saved_tensors, ctx.dim), None
+def _swi_glu_backward(ctx: Any, saved: Sequence[Tensor], grad: Tensor) -> tuple[Tensor, None]:
+    return _ops.swi_glu_grad.default(grad, *saved, ctx.dim), None
 
 
 def _save_exp_segsum(ctx: Any, args: Sequence[Any], y: Tensor) -> None:
     ctx.save_for_backward(y)
 
 
-def _exp_segsum_backward(ctx: Any, grad: Tensor) -> Any:
-    return _ops.exp_segsum_backward.default(grad, *ctx.saved_tensors)
+def _exp_segsum_backward(ctx: Any, saved: Sequence[Tensor], grad: Tensor) -> Any:
+    return _ops.exp_segsum_backward.default(grad, *saved)
 
 
 def _save_softmax(ctx: Any, args: Sequence[Any], y: Tensor) -> None:
@@ -167,8 +170,8 @@ def _save_softmax(ctx: Any, args: Sequence[Any], y: Tensor) -> None:
     ctx.save_for_backward(y, mask)
 
 
-def _softmax_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-    return _ops.scaled_masked_softmax_backward.default(grad, *ctx.saved_tensors, ctx.scale), None, None
+def _softmax_backward(ctx: Any, saved: Sequence[Tensor], grad: Tensor) -> tuple[Tensor, None, None]:
+    return _ops.scaled_masked_softmax_backward.default(grad, *saved, ctx.scale), None, None
 
 
 def _save_nsa(ctx: Any, args: Sequence[Any], result: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -179,8 +182,8 @@ def _save_nsa(ctx: Any, args: Sequence[Any], result: tuple[Tensor, Tensor, Tenso
     ctx.set_materialize_grads(False)
 
 
-def _nsa_backward(ctx: Any, grad: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
-    query, key, value, indices, max, sum = ctx.saved_tensors
+def _nsa_backward(ctx: Any, saved: Sequence[Tensor], grad: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
+    query, key, value, indices, max, sum = saved
     gradients: Sequence[Tensor | None] = (None,) * 3
     if grad is not None:
         # Without the rounded output, delta comes from P and dP: about ten times nearer to f64 in bf16.

@@ -74,10 +74,11 @@ def linear_cross_entropy(
     return (loss, lse.reshape(target.shape)) if return_lse else loss
 
 
-def autocast_dtype(value: Tensor) -> torch.dtype | None:
-    """What autocast makes of floating-point operands of a product, where it is on."""
+def autocast_dtype(value: Tensor) -> torch.dtype:
+    """What autocast makes of a floating-point operand of a product: where it is on, and of float64 never anything."""
     device = _autocast_device(value)
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+    kept = value.dtype == torch.float64 or not torch.is_autocast_enabled(device)
+    return value.dtype if kept else torch.get_autocast_dtype(device)
 
 
 def _autocast_device(value: Tensor) -> str:
@@ -86,10 +87,8 @@ def _autocast_device(value: Tensor) -> str:
 
 def _operands(input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """As autocast wants them, where it is on; float32 is never rounded silently."""
-    dtype = autocast_dtype(input)
-    if dtype is not None:
-        input, weight = input.to(dtype), weight.to(dtype)
-        bias = None if bias is None else bias.to(dtype)
+    input, weight = input.to(autocast_dtype(input)), weight.to(autocast_dtype(weight))
+    bias = None if bias is None else bias.to(autocast_dtype(bias))
     if input.dtype == torch.float32:
         raise TypeError(
             "linear_cross_entropy: input is float32, expected bfloat16 or float16; float32 is cast only under "

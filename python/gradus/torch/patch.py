@@ -176,11 +176,9 @@ def _mlp_forward(self: Any, x: Tensor) -> Any:
         return type(self).forward(self, x)
     if not torch.compiler.is_compiling():
         _join(gate.weight, up.weight)
-    dtype = autocast_dtype(x)
-    if dtype is not None:
-        x = x.to(dtype)
-    elif x.dtype != gate.weight.dtype:
-        raise TypeError(f"gate_proj: input is {x.dtype}, expected {gate.weight.dtype} as the weight")
+    x, wanted = x.to(autocast_dtype(x)), autocast_dtype(gate.weight)
+    if x.dtype != wanted:
+        raise TypeError(f"gate_proj: input is {x.dtype}, expected {wanted} as the weight")
     bias = None if gate.bias is None else torch.cat([gate.bias, up.bias]).to(x.dtype)
     return self.down_proj(swiglu(torch.ops.gradus.joined_linear(x, gate.weight, up.weight, bias, False)))
 

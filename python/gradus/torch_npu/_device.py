@@ -1,6 +1,7 @@
 """Loads the extension that is the device, and gives PyTorch the names that go with it."""
 
 import re
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -53,5 +54,6 @@ _load()
 from . import npu  # noqa: E402
 
 torch._register_device_module("npu", npu)
+sys.modules["torch.npu.amp"] = npu.amp  # for `from torch.npu.amp import autocast`
 torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
 _compile_eagerly()

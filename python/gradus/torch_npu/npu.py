@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any, Literal
+from types import SimpleNamespace
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, accelerator
@@ -16,12 +17,12 @@ from . import amp
 Device = int | str | torch.device | None
 
 __all__ = [
-    "Event", "Stream", "amp", "current_device", "current_stream", "default_stream", "device", "device_count",
-    "empty_cache", "get_amp_supported_dtype", "get_device_name", "get_rng_state", "get_rng_state_all", "init",
-    "initial_seed", "is_available", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all",
-    "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved", "memory_stats",
-    "reset_max_memory_allocated", "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state",
-    "set_rng_state_all", "set_stream", "stream", "synchronize",
+    "Event", "Stream", "amp", "config", "current_device", "current_stream", "default_stream", "device", "device_count",
+    "empty_cache", "get_amp_supported_dtype", "get_device_name", "get_device_properties", "get_rng_state",
+    "get_rng_state_all", "init", "initial_seed", "is_available", "is_bf16_supported", "is_initialized", "manual_seed",
+    "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated",
+    "memory_reserved", "memory_stats", "reset_max_memory_allocated", "reset_peak_memory_stats", "seed", "seed_all",
+    "set_compile_mode", "set_device", "set_rng_state", "set_rng_state_all", "set_stream", "stream", "synchronize",
 ]
 
 
@@ -68,6 +69,15 @@ def get_device_name(device: Device = None) -> str:
     name = _library._c.aclrtGetSocName
     name.restype = ctypes.c_char_p
     return str(name().decode())
+
+
+class Properties(NamedTuple):
+    name: str
+    total_memory: int
+
+
+def get_device_properties(device: Device = None) -> Properties:
+    return Properties(get_device_name(device), mem_get_info(device)[1])
 
 
 def init() -> None:
@@ -254,3 +264,13 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 def is_bf16_supported() -> bool:
     return True
+
+
+# What scripts set before they begin: there is nothing to compile here, and tensors have one format only
+
+
+config = SimpleNamespace(allow_internal_format=False)
+
+
+def set_compile_mode(jit_compile: bool = False) -> None:
+    """Nothing to do: operators are compiled already."""

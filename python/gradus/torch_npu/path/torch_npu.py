@@ -1,5 +1,7 @@
 """What a script for Ascend imports: gradus.torch_npu under torch_npu's name."""
 
+import sys
+
 import gradus.torch_npu.install  # noqa: F401
 import torch
 from gradus.torch_npu import _names, npu
@@ -7,6 +9,8 @@ from gradus.torch_npu._names import *  # noqa: F403
 
 __version__ = torch.__version__
 __all__ = ["npu", *_names.__all__]
+# For `from torch_npu.npu import amp` and its like: this is a file, and what it holds lies elsewhere.
+sys.modules["torch_npu.npu"], sys.modules["torch_npu.npu.amp"] = npu, npu.amp
 
 
 def __getattr__(name: str) -> object:
