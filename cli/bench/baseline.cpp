@@ -27,8 +27,8 @@ Baseline::Baseline(const std::string& path) : path_(path) {
     std::ifstream file(path);
     if (!file) throw Failure(kUsage, fmt::format("--baseline: {}: cannot be read", path));
     json_ = nlohmann::json::parse(file, nullptr, false);
-    if (!json_.is_object() || json_.value("schema", "") != "gradus-bench/2" || !json_.contains("results") ||
-        !json_.contains("whole_calls") || !json_.contains("machine"))
+    if (!json_.is_object() || json_.value("schema", nlohmann::json()) != "gradus-bench/2" ||
+        !json_.contains("results") || !json_.contains("whole_calls") || !json_.contains("machine"))
         throw Failure(kUsage, fmt::format("--baseline: {}: not what `gradus bench -o FILE.json` writes", path));
 }
 

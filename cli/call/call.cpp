@@ -186,7 +186,7 @@ void Builder::make_input(const Argument& argument) {
         const Tensor tensor(dtype, shape);
         Recipe recipe{wish.base, wish.options, argument.name, seed_};
         if (const auto seed = recipe.options.find("seed"); seed != recipe.options.end()) {
-            recipe.seed = static_cast<uint64_t>(evaluate_integer(seed->second, known_.sizes));
+            recipe.seed = naming("seed", [&] { return seed_of(seed->second, known_.sizes); });
             recipe.options.erase(seed);
         }
         generate(tensor, recipe, {known_.sizes, arrays_});
@@ -255,7 +255,7 @@ Call Builder::complete() {
             tensors_.emplace(argument.name, naming(argument.name, [&] { return referred(argument); }));
     for (const Argument& argument : op_.arguments)
         if (wanted(argument, Argument::output)) make_output(argument);
-    Call call{&op_, tensors_, attributes_, known_.sizes, line_, ACL_FLOAT};
+    Call call{&op_, tensors_, attributes_, known_.sizes, line_, seed_, ACL_FLOAT};
     for (const Argument& argument : op_.arguments)
         if (argument.direction != Argument::output) {
             const auto origin = origins_.find(argument.name);

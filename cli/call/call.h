@@ -29,6 +29,7 @@ struct Call {
     std::map<std::string, nlohmann::json> attributes;
     Sizes sizes;
     std::string line;   // the shortest words that make this call again
+    uint64_t seed;      // of what is made up
     aclDataType dtype;  // of the first tensor that has a choice of float dtypes: what the case is known by
     std::vector<std::pair<std::string, std::string>> origins = {};  // of inputs and attributes: where each came from
 };

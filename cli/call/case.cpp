@@ -9,6 +9,8 @@
 #include <fstream>
 
 #include "cli/base/failure.h"
+#include "cli/base/json.h"
+#include "cli/base/write_file.h"
 #include "cli/tensor/files.h"
 
 namespace gradus::cli {
@@ -53,13 +55,10 @@ void write_case(const Call& call, const std::string& directory) {
     json origins = json::object();
     for (const auto& [name, origin] : call.origins) origins[name] = origin;
     const json all = {{"schema", kSchema},      {"operator", call.op->name}, {"version", gradusVersion()},
-                      {"arguments", call.line}, {"inputs", inputs},          {"attributes", attributes},
-                      {"outputs", outputs},     {"origins", origins}};
-    const std::string path = directory + "/case.json";
-    std::ofstream file(path);
-    file << all.dump(2) << "\n";
-    file.close();
-    if (!file) throw Failure(kEnvironment, fmt::format("{}: it cannot be written", path));
+                      {"arguments", call.line}, {"seed", call.seed},         {"limits", gradusGetOption("limits")},
+                      {"inputs", inputs},       {"attributes", attributes},  {"outputs", outputs},
+                      {"origins", origins}};
+    write_file(directory + "/case.json", {json_text(all)});
 }
 
 Case read_case(const std::string& directory) {
@@ -69,10 +68,10 @@ Case read_case(const std::string& directory) {
         throw Failure(kUsage,
                       fmt::format("{}: {}; `gradus run OP ... --case DIR` makes one", path, std::strerror(errno)));
     const json all = json::parse(file, nullptr, false);
-    if (all.is_discarded() || !all.is_object() || all.value("schema", "") != kSchema)
+    if (all.is_discarded() || !all.is_object() || !all.contains("schema") || all.at("schema") != kSchema)
         throw Failure(kUsage, fmt::format("{}: no case of this version ({})", path, kSchema));
     try {
-        Case result{all.at("operator"), {}};
+        Case result{all.at("operator"), {}, all.value("limits", "")};
         const Operator& op = find_operator(result.op);
         for (const Argument& argument : op.arguments) {
             if (argument.direction == Argument::output) {

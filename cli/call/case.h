@@ -5,12 +5,13 @@
 
 namespace gradus::cli {
 
-// DIR/name.npy for every input, and DIR/case.json: operator, attributes, seed and version. Makes the directory.
+// DIR/name.npy for every input, and DIR/case.json: operator, attributes, seed, limits and version. Makes the directory.
 void write_case(const Call& call, const std::string& directory);
 
 struct Case {
     std::string op;
     std::vector<std::string> words;  // of the call
+    std::string limits = {};         // on or off, as they were when it was made; empty: as they are
 };
 // Failure(kUsage) for whatever is not such a directory.
 Case read_case(const std::string& directory);

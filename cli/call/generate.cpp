@@ -209,6 +209,12 @@ void check_options(const Generator& generator, const Recipe& recipe) {
 
 }  // namespace
 
+uint64_t seed_of(const std::string& text, const Sizes& sizes) {
+    const int64_t seed = evaluate_integer(text, sizes);
+    if (seed < 0) throw Failure(kUsage, fmt::format("'{}', expected a number from 0 up", text));
+    return static_cast<uint64_t>(seed);
+}
+
 void generate(const Tensor& tensor, const Recipe& recipe, const Surroundings& around) {
     for (const Generator& generator : all_generators()) {
         if (recipe.generator != generator.help.name) continue;

@@ -13,6 +13,9 @@ struct Recipe {
     uint64_t seed = 0;
 };
 
+// seed=TEXT, which may be an expression. Failure(kUsage) unless it is a number from 0 up, as --seed has it.
+uint64_t seed_of(const std::string& text, const Sizes& sizes);
+
 // What a recipe may refer to.
 struct Surroundings {
     const Sizes& sizes;

@@ -62,7 +62,7 @@ void Builder::place(const Assignment& word) {
         dtype_ = dtype_of(word.value);
         expect_dtype();
     } else if (word.name == "seed") {
-        seed_ = static_cast<uint64_t>(naming("seed", [&] { return evaluate_integer(word.value, {}); }));
+        seed_ = naming("seed", [&] { return seed_of(word.value, {}); });
     } else {
         const auto sizes = sizes_of(op_);
         if (std::find(sizes.begin(), sizes.end(), word.name) == sizes.end()) unknown(word.name);

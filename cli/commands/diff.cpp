@@ -78,6 +78,8 @@ struct Parts {
     std::vector<std::pair<const Argument*, std::string>> results;
 
     void add(const Argument& output, const std::string& word) {
+        if (std::ranges::any_of(results, [&](const auto& result) { return result.first == &output; }))
+            throw Failure(kUsage, output.name + ": given twice");
         results.emplace_back(&output, word);
         if (output.optional) call.push_back(output.name + "=auto");  // left to itself, the call does without
     }
@@ -117,13 +119,15 @@ Parts take_apart(const Operator& op, const DiffOptions& request) {
     }
     if (!request.only.empty()) only_output(op, request.only);  // an unknown name is said even if nothing is judged
     if (parts.results.empty())
-        throw Failure(kUsage, fmt::format("diff --op {}: no result to judge; give it as {}=FILE", op.name,
+        throw Failure(kUsage, fmt::format("{}: no result to judge; give it as {}=FILE", op.name,
                                           request.only.empty() ? "OUTPUT" : request.only));
     return parts;
 }
 
 std::vector<Finding> diff_operator(const DiffOptions& request, std::string& against) {
     const Case from = request.directory.empty() ? Case{request.op, {}} : read_case(request.directory);
+    std::optional<ScopedOption> limits;
+    if (!from.limits.empty()) limits.emplace("limits", from.limits);
     const Operator& op = find_operator(from.op);
     const Parts parts = take_apart(op, request);
     std::vector<std::pair<std::string, Tensor>> results;

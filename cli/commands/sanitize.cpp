@@ -181,6 +181,7 @@ void sanitize_command(const SanitizeOptions& options, Session& session) {
     if (!options.explain.empty()) {
         const std::string text = explain_finding(options.explain);
         if (text.empty()) throw Failure(kUsage, fmt::format("sanitize: no finding has the id '{}'", options.explain));
+        if (session.json) return print_json({{"schema", "gradus-explain/1"}, {"id", options.explain}, {"text", text}});
         fmt::print("{}", text);
         return;
     }

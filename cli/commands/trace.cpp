@@ -90,7 +90,8 @@ Wanted wanted_of(const TraceOptions& options) {
 
 // Its files; none where the program has called nothing.
 std::vector<std::string> run_program(const TraceOptions& options, const std::string& file, Session& session) {
-    const Traced traced = run_traced(options.program, file, options.limit >= 0 ? options.limit : measure_memory());
+    const Traced traced = run_traced(options.program, file, options.limit >= 0 ? options.limit : measure_memory(),
+                                     session.json);  // stdout is for the JSON
     session.exit = traced.exit;
     if (traced.processes > 0) return traced.files;
     throw Failure(traced.exit != 0 ? static_cast<Exit>(traced.exit) : kEnvironment,

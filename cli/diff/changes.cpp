@@ -47,6 +47,10 @@ std::optional<Tensor> changed_tensor(const Tensor& t, const std::string& word, i
             return at < 0 || at >= columns ? t.at(i) : t.at(i + by);
         });
     };
+    const auto row = [&](int64_t by) {  // along the first dim, all the rest with it
+        const int64_t length = t.shape().empty() ? 1 : t.count() / std::max<int64_t>(1, t.shape().front());
+        return mapped(t, [&](int64_t i) { return t.at((i + by * length + t.count()) % t.count()); });
+    };
     if (word == "zeros") return mapped(t, [](int64_t) { return 0.0; });
     if (word == "ones") return mapped(t, [](int64_t) { return 1.0; });
     if (word == "all") return mapped(t, [&](int64_t) { return is_bool ? 1.0 : 255.0; });
@@ -56,6 +60,8 @@ std::optional<Tensor> changed_tensor(const Tensor& t, const std::string& word, i
         return mapped(t, [&](int64_t i) { return static_cast<double>(reversed(static_cast<unsigned>(t.at(i)))); });
     if (word == "next") return shifted(1);
     if (word == "previous") return shifted(-1);
+    if (word == "row_after") return row(1);
+    if (word == "row_before") return row(-1);
     if (word == "plus1") return mapped(t, [&](int64_t i) { return t.at(i) + 1; });
     if (word == "minus1") return mapped(t, [&](int64_t i) { return t.at(i) - 1; });
     if (word == "negated") return mapped(t, [&](int64_t i) { return -t.at(i); });

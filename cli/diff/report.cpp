@@ -35,7 +35,7 @@ Rows numbers(const Finding& f) {
     Rows rows = {{"measure", "value", "verdict"}};
     rows.push_back({"elements that differ", percent(j.differing, j.count), ""});
     if (j.rules.rtol == 0) return rows;  // an exact result has no tolerance to report
-    const char* const magnitude = j.assumed.empty() ? "magnitude" : "the row's largest";
+    const char* const magnitude = j.assumed.empty() ? "magnitude" : "row's largest";
     const auto beyond = [&](const char* what, double share, int64_t count) {
         rows.push_back({fmt::format("... by more than {} (half an ulp + {} of the {})", what, power(share), magnitude),
                         percent(count, j.count), ""});

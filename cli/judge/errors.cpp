@@ -36,15 +36,14 @@ Errors errors_beyond(const Subject& subject, const Tolerance& tolerance, double 
     const double top = tolerance.grid.top();
     return collected(subject, [&](double g, double w, double m) {
         if (std::isfinite(g) && std::isfinite(w)) return std::abs(g - w) > tolerance.within(share, w, m);
-        return misplaced(g, w) && !(std::isinf(g) && std::abs(w) > top);
+        return misplaced(g, w) && !(std::isinf(g) && std::abs(w) > top) && !tolerance.overflows(g, w, m);
     });
 }
 
-Errors misplaced_errors(const Subject& subject) {
-    const Grid grid = grid_of(subject.got.dtype());
-    const double top = grid.top(), unit = grid.ulp(top);
-    return collected(subject, [&](double g, double w, double) {
-        if (!misplaced(g, w)) return false;
+Errors misplaced_errors(const Subject& subject, const Tolerance& tolerance) {
+    const double top = tolerance.grid.top(), unit = tolerance.grid.ulp(top);
+    return collected(subject, [&](double g, double w, double m) {
+        if (!misplaced(g, w) || tolerance.overflows(g, w, m)) return false;
         if (std::isnan(g) || std::isnan(w)) return true;
         const double step = std::abs(std::clamp(g, -top, top) - std::clamp(w, -top, top)) / unit;
         return step > 1 && !(std::isinf(g) && std::abs(w) > top);
@@ -89,6 +88,11 @@ double Comparison::likeness() const {
     return s.got_other > 0 ? s.got_other / std::sqrt(s.got_got * s.other_other) : 0;
 }
 
+double Comparison::weight() const {
+    const Sums s = sums();
+    return s.other_other > 0 ? s.got_other / s.other_other : 0;
+}
+
 Comparison::Sums Comparison::sums() const {
     std::vector<Sums> parts(static_cast<size_t>(lines_.chunks()));
     lines_.each([&](const Line& line, int64_t chunk) {
@@ -97,7 +101,8 @@ Comparison::Sums Comparison::sums() const {
         other_.load(line.first, values);
         for (size_t k = 0; k < values.size(); ++k) {
             const double m = line.magnitude[k], w = line.want[k];
-            if (!(m > 0) || !std::isfinite(m + w + line.got[k] + values[k])) continue;
+            // next to what underflow leaves, a share of the magnitude says nothing
+            if (!(m > 64 * tolerance_.underflow) || !std::isfinite(m + w + line.got[k] + values[k])) continue;
             const double got = (line.got[k] - w) / m, other = (values[k] - w) / m;
             part.got_got += got * got, part.other_other += other * other, part.got_other += got * other;
         }

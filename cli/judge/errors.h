@@ -31,7 +31,7 @@ struct Errors {
     int64_t step = 1, total = 0;
 };
 Errors errors_beyond(const Subject& subject, const Tolerance& tolerance, double share);
-Errors misplaced_errors(const Subject& subject);
+Errors misplaced_errors(const Subject& subject, const Tolerance& tolerance);
 
 // What the errors have in common, ranked by how many of all it explains; empty: nothing that a mistake would make.
 // `slack`: an error of that share of the magnitude is no evidence of anything.
@@ -56,6 +56,8 @@ class Comparison {
     Indices rest(const Indices& errors) const;
     // The cosine between got − want and other − want, in shares of the magnitude.
     double likeness() const;
+    // How much of other − want is in got − want, by the smallest squares: 1 if got is other and noise.
+    double weight() const;
 
   private:
     struct Sums {
@@ -73,12 +75,14 @@ class Comparison {
 // The mistake whose answer got is, of all that the operator's list has.
 struct FoundMistake {
     double share = 0;
+    bool beneath = false;  // rounding is as large, but does not go that way
     std::string sentence;
     Values answer;
     int64_t tried = 0, left_out = 0;  // left out: for lack of time
 };
+// rounding: the answer that rounding on the way gives, where got's errors are no larger; none: they are.
 FoundMistake find_mistake(const Subject& subject, const Tolerance& tolerance, const Errors& errors,
-                          const Answers& answers, double slack);
+                          const Answers& answers, double slack, const Values& rounding);
 
 // "element [0,7] is wrong, by 0.3 of its magnitude"
 std::string plain_sentence(const Subject& subject, const Surface& surface, const Indices& indices, int64_t step);

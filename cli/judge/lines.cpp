@@ -126,15 +126,18 @@ void each_share(const Lines& lines, const Tolerance& tolerance, const Values& ot
             const double error = std::abs(stored(values[k]) - w);
             if (!(m > 0) || !std::isfinite(m) || !std::isfinite(error)) continue;
             add(chunk, line.first + static_cast<int64_t>(k),
-                std::min(1.0, std::max(0.0, error - tolerance.half_units(w)) / m));
+                std::max(0.0, error - tolerance.half_units(w) - tolerance.underflow) / m);
         }
     });
 }
 
 // Narrowly computed, then handed out in f32: still a number of the narrow type.
-std::function<double(double)> rounding_of(const Subject& subject, const Tolerance& tolerance) {
+Grid grid_of_kernel(const Subject& subject) {
     const aclDataType kernel = subject.allowance.kernel;
-    const Grid grid = kernel == ACL_BF16 || kernel == ACL_FLOAT16 ? grid_of(kernel) : tolerance.grid;
+    return grid_of(kernel == ACL_BF16 || kernel == ACL_FLOAT16 ? kernel : subject.got.dtype());
+}
+std::function<double(double)> rounding_of(const Subject& subject) {
+    const Grid grid = grid_of_kernel(subject);
     return [grid](double x) { return grid.rounded(x); };
 }
 
@@ -157,7 +160,26 @@ double Tolerance::truncated(double x) const {
 }
 
 Noise noise_of(const Subject& subject, const Tolerance& tolerance, const Values& other) {
-    return total(subject, tolerance, other, rounding_of(subject, tolerance));
+    return total(subject, tolerance, other, rounding_of(subject));
+}
+
+Noise noise_of_got(const Subject& subject, const Tolerance& tolerance) {
+    return total(subject, tolerance, subject.got, [](double x) { return x; });
+}
+
+double underflow_of(const Subject& subject, const Values& other) {
+    const double small = 16 * grid_of_kernel(subject).least_normal();
+    const Lines lines(subject);
+    std::vector<double> parts(static_cast<size_t>(lines.chunks()));
+    lines.each([&](const Line& line, int64_t chunk) {
+        std::vector<double> values(line.want.size());
+        other.load(line.first, values);
+        double& most = parts[static_cast<size_t>(chunk)];
+        for (size_t k = 0; k < values.size(); ++k)
+            if (const double error = std::abs(values[k] - line.want[k]); line.magnitude[k] < small && error > most)
+                most = error;
+    });
+    return parts.empty() ? 0 : *std::max_element(parts.begin(), parts.end());
 }
 
 Noise noise_of_truncation(const Subject& subject, const Tolerance& tolerance) {
@@ -170,10 +192,9 @@ std::vector<Noise> noise_of_rows(const Subject& subject, const Tolerance& tolera
     if (rows > 65536) return {};
     std::vector<std::vector<Noise>> parts(static_cast<size_t>(Lines(subject).chunks()));
     for (auto& part : parts) part.resize(static_cast<size_t>(rows));
-    each_share(Lines(subject), tolerance, other, rounding_of(subject, tolerance),
-               [&](int64_t chunk, int64_t index, double share) {
-                   parts[static_cast<size_t>(chunk)][static_cast<size_t>(index / columns)].add(share);
-               });
+    each_share(Lines(subject), tolerance, other, rounding_of(subject), [&](int64_t chunk, int64_t index, double share) {
+        parts[static_cast<size_t>(chunk)][static_cast<size_t>(index / columns)].add(share);
+    });
     std::vector<Noise> all(static_cast<size_t>(rows));
     for (const auto& part : parts)
         for (size_t row = 0; row < all.size(); ++row) all[row].add(part[row]);

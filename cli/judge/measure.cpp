@@ -38,6 +38,7 @@ class Measurer {
           options_(options),
           precise_(subject.got.dtype() == ACL_FLOAT || subject.got.dtype() == ACL_DOUBLE),
           tolerance_(part.m.tolerance),
+          least_normal_(tolerance_.grid.least_normal()),
           part_(part),
           j_(part.m.judgement) {
         if (options.rtol || options.atol) j_.outside_own = j_.outside_own.value_or(0);
@@ -50,7 +51,7 @@ class Measurer {
             if (std::isfinite(g) && std::isfinite(w))
                 finite(index, g, w, line.magnitude[k]);
             else
-                special(index, g, w);
+                special(index, g, w, line.magnitude[k]);
         }
         j_.count += static_cast<int64_t>(line.got.size());
     }
@@ -62,6 +63,8 @@ class Measurer {
         const double size = std::abs(w);
         all.got_want += g * w, all.got_got += g * g, all.want_want += w * w;
         all.got_nonzero += g != 0, all.want_nonzero += w != 0;
+        all.flushed += g == 0 && tolerance_.grid.rounded(w) != 0 && size < least_normal_;
+        all.subnormal += g != 0 && std::abs(g) < least_normal_, all.normal += size >= least_normal_;
         if (precise_) narrow(g, all.got_bf16, all.got_f16), narrow(w, all.want_bf16, all.want_f16);
         const bool counts = m > 0 && std::isfinite(m);
         if (g == w) {
@@ -71,7 +74,7 @@ class Measurer {
         }
         const double error = std::abs(g - w), ulps = error / tolerance_.grid.ulp(size), half = tolerance_.half_units(w);
         if (counts) {
-            all.noise.add(std::min(1.0, std::max(0.0, error - half) / m));
+            all.noise.add(std::max(0.0, error - half) / m);
             all.shares.add(error / m);
             if (error > half) j_.worst_share = std::max(j_.worst_share, error / m);
         }
@@ -90,7 +93,7 @@ class Measurer {
     }
 
     // An overflow next to the largest number is one step of the grid, as if the grid went on.
-    void special(int64_t index, double g, double w) {
+    void special(int64_t index, double g, double w, double m) {
         j_.nan_got += std::isnan(g), j_.nan_want += std::isnan(w);
         if (g == w || (std::isnan(g) && std::isnan(w))) return;
         const double top = tolerance_.grid.top();
@@ -100,6 +103,10 @@ class Measurer {
             if (step <= 1 || (std::isinf(g) && std::abs(w) > top)) {  // want of a wider dtype, beyond the range
                 if (step > 0) differs({index, g, w, step, 1});
                 return;
+            }
+            if (tolerance_.overflows(g, w, m)) {
+                ++j_.beyond_kept;
+                return differs({index, g, w, step, step});
             }
         }
         j_.nan_extra += std::isnan(g) && !std::isnan(w), j_.nan_missing += std::isnan(w);
@@ -128,6 +135,7 @@ class Measurer {
     const JudgeOptions& options_;
     const bool precise_;  // a dtype that has room for the numbers of a narrower one
     const Tolerance& tolerance_;
+    const double least_normal_;
     Part& part_;
     Judgement& j_;
 };
@@ -151,6 +159,7 @@ void add(Part& to, const Part& from, size_t top) {
     m.towards_zero += n.towards_zero, m.away += n.away;
     m.got_bf16 += n.got_bf16, m.want_bf16 += n.want_bf16, m.got_f16 += n.got_f16, m.want_f16 += n.want_f16;
     m.got_nonzero += n.got_nonzero, m.want_nonzero += n.want_nonzero;
+    m.flushed += n.flushed, m.subnormal += n.subnormal, m.normal += n.normal;
     m.got_want += n.got_want, m.got_got += n.got_got, m.want_want += n.want_want, m.error_error += n.error_error;
     to.ulps += from.ulps, to.bias += from.bias, to.relative += from.relative;
     to.within += from.within, to.finite += from.finite;

@@ -27,13 +27,18 @@ struct Tolerance {
     Grid grid;
     double halves;  // of a unit: 2 if the reference was rounded itself
     double kept_share, rounded_share, any_share;
+    double underflow = 0;  // what an intermediate below the least normal number leaves: of no element a share
 
     explicit Tolerance(const Subject& subject);
     double half_units(double want) const { return 0.5 * halves * grid.ulp(std::abs(want)); }
     double truncated(double x) const;
     double within(double share, double want, double magnitude) const {
-        const double slack = share * magnitude;
+        const double slack = share * magnitude + (share > kept_share ? underflow : 0);
         return slack + half_units(std::abs(want) + slack);
+    }
+    // Infinite where rounding alone takes the expected beyond the largest number.
+    bool overflows(double got, double want, double magnitude) const {
+        return std::isinf(got) && got * want > 0 && std::abs(want) + rounded_share * magnitude >= grid.top();
     }
     double kept(double want, double magnitude) const { return within(kept_share, want, magnitude); }
     double rounded(double want, double magnitude) const { return within(rounded_share, want, magnitude); }
@@ -72,7 +77,8 @@ struct Noise {
     int64_t count = 0;
 
     void add(double share) {
-        squares += share * share, roots += std::sqrt(share), worst = std::max(worst, share), ++count;
+        const double most = std::min(1.0, share);
+        squares += most * most, roots += std::sqrt(most), worst = std::max(worst, share), ++count;
     }
     void add(const Noise& other) {
         squares += other.squares, roots += other.roots, worst = std::max(worst, other.worst), count += other.count;
@@ -85,8 +91,12 @@ struct Noise {
 };
 // The error of `other` instead of got's, rounded to got's dtype and to what its kernel rounds to.
 Noise noise_of(const Subject& subject, const Tolerance& tolerance, const Values& other);
+// ... of got as it is.
+Noise noise_of_got(const Subject& subject, const Tolerance& tolerance);
 // ... of want itself, truncated.
 Noise noise_of_truncation(const Subject& subject, const Tolerance& tolerance);
+// The largest error of `other` where the magnitude is hardly a normal number of what its kernel rounds to.
+double underflow_of(const Subject& subject, const Values& other);
 // Row by row of the last dim, up to 65536 of them.
 std::vector<Noise> noise_of_rows(const Subject& subject, const Tolerance& tolerance, const Values& other);
 
@@ -99,6 +109,8 @@ struct Measured {
     int64_t towards_zero = 0, away = 0;
     int64_t got_bf16 = 0, want_bf16 = 0, got_f16 = 0, want_f16 = 0;  // non-zero numbers that the type holds exactly
     int64_t got_nonzero = 0, want_nonzero = 0;
+    int64_t flushed = 0, subnormal = 0,
+            normal = 0;  // got: 0 for a subnormal number, one of them; want: at least normal
     double got_want = 0, got_got = 0, want_want = 0, error_error = 0;
 };
 Measured measure(const Subject& subject, const JudgeOptions& options);

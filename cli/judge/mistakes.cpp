@@ -11,8 +11,10 @@ constexpr double kEnough = 0.98;
 class Search {
   public:
     Search(const Subject& subject, const Tolerance& tolerance, const Errors& errors, const Answers& answers,
-           double slack)
-        : s_(subject), tolerance_(tolerance), errors_(errors), answers_(answers), slack_(slack) {}
+           double slack, const Values& rounding)
+        : s_(subject), rounded_(subject), tolerance_(tolerance), errors_(errors), answers_(answers), slack_(slack) {
+        rounded_.got = rounding;
+    }
 
     FoundMistake run() {
         for (const Answers::Mistake& mistake : answers_.mistakes)
@@ -35,10 +37,21 @@ class Search {
     double consider(const Answers::Mistake& mistake, int64_t begin, int64_t end) {
         const auto comparison = compared(mistake, begin, end);
         if (!comparison) return 0;
-        const double share = comparison->share(errors_);
-        if (share > best_.share)
+        double share = comparison->share(errors_);
+        const bool found = share < kEnough && mistake.terms == 0 && beneath(*comparison);
+        if (found) share = std::max(share, comparison->likeness());
+        if (share > best_.share) {
             best_.share = share, best_.sentence = sentence(mistake, begin, end), best_.answer = answer_;
+            best_.beneath = found;
+        }
         return share;
+    }
+
+    // A mistake that is no larger than rounding: all of it is in got's errors, and nothing of it in those of rounding.
+    bool beneath(const Comparison& comparison) const {
+        if (!rounded_.got.given() || s_.got.count() < 256) return false;
+        if (std::abs(comparison.weight() - 1) > 0.2 || comparison.likeness() < 0.5) return false;
+        return std::abs(Comparison(rounded_, tolerance_, answer_, slack_).weight()) < 0.2;
     }
 
     static std::string sentence(const Answers::Mistake& mistake, int64_t begin, int64_t end) {
@@ -64,7 +77,7 @@ class Search {
             likeness = better;
             (of_low > of_high ? end : begin) = middle;
         }
-        if (likeness < 0.2) return;
+        if (likeness < 0.2) return search_ends(mistake);
         double share = consider(mistake, begin, end);
         for (const int64_t step : {16, 8, 4, 2, 1})
             for (const auto& [down, up] : {std::pair{-step, int64_t{0}}, {step, 0}, {0, -step}, {0, step}}) {
@@ -74,6 +87,16 @@ class Search {
                 if (const double other = consider(mistake, from, to); other > share)
                     share = other, begin = from, end = to;
             }
+        if (share < kEnough) search_ends(mistake);
+    }
+
+    // Where few rows have a say, halves are alike by chance: what a kernel forgets most is the last block.
+    void search_ends(const Answers::Mistake& mistake) {
+        const int64_t n = mistake.terms;
+        for (const int64_t size : {1, 16, 64, 128})
+            if (size < n && best_.share < kEnough) consider(mistake, n - size, n);
+        for (const int64_t size : {1, 16})
+            if (size < n && best_.share < kEnough) consider(mistake, 0, size);
     }
 
     // In the middle, at a multiple of the largest power of two that is near it: blocks of kernels begin there.
@@ -89,6 +112,7 @@ class Search {
     }
 
     const Subject& s_;
+    Subject rounded_;  // with the answer of rounding as got
     const Tolerance& tolerance_;
     const Errors& errors_;
     const Answers& answers_;
@@ -100,8 +124,8 @@ class Search {
 }  // namespace
 
 FoundMistake find_mistake(const Subject& subject, const Tolerance& tolerance, const Errors& errors,
-                          const Answers& answers, double slack) {
-    return Search(subject, tolerance, errors, answers, slack).run();
+                          const Answers& answers, double slack, const Values& rounding) {
+    return Search(subject, tolerance, errors, answers, slack, rounding).run();
 }
 
 }  // namespace gradus::cli

@@ -23,6 +23,7 @@ struct Hypothesis {
     int64_t least = 1;  // elements to agree before it is more than chance
     double enough = 0.5;
     bool certain = true;  // sums of few bits do not look like that
+    bool factor = false;  // which one such sum leaves in its own row
 };
 
 class Recogniser {
@@ -42,7 +43,7 @@ class Recogniser {
             if (round > 0 && static_cast<double>(found.rest.size()) < 0.01 * all) break;
             Indices explained = best(found.rest);
             if (explained.empty()) break;
-            if (round == 0) found.certain = best_.certain;
+            if (round == 0) found.certain = best_.certain && !(best_.factor && in_one_row(explained));
             const Place where = place(surface_, explained, errors.step);
             found.causes.push_back({static_cast<double>(explained.size()) / all,
                                     where.words + " " + (where.singular ? best_.one : best_.many)});
@@ -55,6 +56,10 @@ class Recogniser {
     }
 
   private:
+    bool in_one_row(const Indices& indices) const {
+        return surface_.rows > 1 && indices.front() / surface_.columns == indices.back() / surface_.columns;
+    }
+
     bool agrees(const Hypothesis& h, int64_t index) const {
         const std::optional<Expected> e = h.expected(index);
         if (!e) return false;
@@ -124,6 +129,10 @@ class Recogniser {
                                            [](const auto& a, const auto& b) { return a.second < b.second; });
         if (most == counts.end() || most->second < 4) return;
         const double value = most->first;
+        std::set<double> wanted;  // a constant that is rounded is a constant
+        for (size_t n = 0; n < errors.size() && wanted.size() < 2; n += stride)
+            if (s_.got.at(errors[n]) == value) wanted.insert(s_.want.at(errors[n]));
+        if (wanted.size() < 2) return;
         all.push_back({fmt::format("holds {:g}", value), fmt::format("all hold {:g}", value),
                        [value](int64_t) {
                            return Expected{value, 0};
@@ -163,7 +172,8 @@ class Recogniser {
                            const Expected e = of(i);
                            return Expected{factor * e.value, std::abs(factor) * e.magnitude};
                        },
-                       4, std::abs(factor - 1) < 0.0625 ? 0.9 : 0.5});  // errors to one side are no factor yet
+                       4, std::abs(factor - 1) < 0.0625 ? 0.9 : 0.5,  // errors to one side are no factor yet
+                       true, true});
     }
 
     // Every row has a factor of its own: a wrong sum that it was divided by.
@@ -173,22 +183,32 @@ class Recogniser {
         all.push_back({"is the expected times a factor of its own in every row",
                        "are the expected times a factor of its own in every row",
                        [this, factors](int64_t i) -> std::optional<Expected> {
-                           const int64_t row = i / surface_.columns;
-                           const auto [found, is_new] = factors->emplace(row, 1.0);
-                           if (is_new) {
-                               Indices inside;
-                               std::set<double> different;  // copies of one number have a factor, whatever they are
-                               for (int64_t k = 0; k < surface_.columns; ++k)
-                                   if (different.insert(s_.want.at(row * surface_.columns + k)).second)
-                                       inside.push_back(row * surface_.columns + k);
-                               if (inside.size() >= 6)
-                                   found->second = middle_factor(inside, std::max<size_t>(1, inside.size() / 64));
-                           }
+                           const auto [found, is_new] = factors->emplace(i / surface_.columns, 1.0);
+                           if (is_new) found->second = factor_of_row(found->first);
                            if (!is_factor(found->second)) return {};
                            const Expected e = of(i);
                            return Expected{found->second * e.value, std::abs(found->second) * e.magnitude};
                        },
-                       16, 0.8, false});
+                       16, 0.8, rows_go_both_ways()});
+    }
+
+    double factor_of_row(int64_t row) const {
+        Indices inside;
+        std::set<double> different;  // copies of one number have a factor, whatever they are
+        for (int64_t k = 0; k < surface_.columns; ++k)
+            if (different.insert(s_.want.at(row * surface_.columns + k)).second)
+                inside.push_back(row * surface_.columns + k);
+        return inside.size() < 6 ? 1 : middle_factor(inside, std::max<size_t>(1, inside.size() / 64));
+    }
+
+    // A sum of few bits loses terms: what is divided by it becomes too large in every row, not much smaller in some.
+    bool rows_go_both_ways() const {
+        int64_t more = 0, less = 0, looked = 0;
+        for (int64_t row = 0; row < surface_.rows; row += std::max<int64_t>(1, surface_.rows / 64), ++looked) {
+            const double factor = factor_of_row(row);
+            more += factor > 1.0625, less += factor < 0.9375;
+        }
+        return more > 0 && less > 0 && 4 * (more + less) > looked;
     }
 
     void add_unexpected(std::vector<Hypothesis>& all) const {

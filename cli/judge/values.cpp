@@ -58,6 +58,8 @@ double Grid::ulp(double magnitude) const {
 
 double Grid::top() const { return power_of_two(most_exponent + 1); }
 
+double Grid::least_normal() const { return integer ? 0 : power_of_two(least_exponent); }
+
 double Grid::rounded(double x) const {
     if (!std::isfinite(x) || digits > 52) return x;
     const double unit = ulp(std::abs(x)), result = std::nearbyint(x / unit) * unit;

@@ -16,6 +16,7 @@ struct Grid {
 
     double ulp(double magnitude) const;  // the subnormal spacing below the least exponent; 1 of an integer dtype
     double top() const;                  // the first power of two that overflows
+    double least_normal() const;         // 0 of an integer dtype
     double rounded(double x) const;      // to nearest even
 };
 Grid grid_of(aclDataType dtype);

@@ -69,7 +69,7 @@ class LeftAlone {
     sighandler_t interrupt_, quit_;
 };
 
-pid_t start(const std::vector<std::string>& program) {
+pid_t start(const std::vector<std::string>& program, bool quiet_stdout) {
     std::vector<char*> words;
     for (const std::string& word : program) words.push_back(const_cast<char*>(word.c_str()));  // NOLINT: C reads only
     words.push_back(nullptr);
@@ -81,16 +81,20 @@ pid_t start(const std::vector<std::string>& program) {
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigdefault(&attributes, &defaults);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    if (quiet_stdout) posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
     pid_t child = 0;
-    const int error = posix_spawnp(&child, words[0], nullptr, &attributes, words.data(), environ);
+    const int error = posix_spawnp(&child, words[0], &actions, &attributes, words.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     if (error != 0) throw Failure(kUsage, fmt::format("{}: cannot be run: {}", program[0], std::strerror(error)));
     return child;
 }
 
-int run(const std::vector<std::string>& program) {
+int run(const std::vector<std::string>& program, bool quiet_stdout) {
     const LeftAlone left_alone;
-    const pid_t child = start(program);
+    const pid_t child = start(program, quiet_stdout);
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
@@ -134,12 +138,13 @@ void join_tables(const std::vector<fs::path>& parts, const fs::path& result) {
 
 }  // namespace
 
-Traced run_traced(const std::vector<std::string>& program, const std::string& file, double memory_limit) {
+Traced run_traced(const std::vector<std::string>& program, const std::string& file, double memory_limit,
+                  bool quiet_stdout) {
     const fs::path result = fs::absolute(file);
     const Folder folder(result);
     setenv("GRADUS_TRACE", (folder.path() / "%p.json").c_str(), 1);
     if (memory_limit > 0) setenv("GRADUS_TRACE_LIMIT", fmt::format("{:.3f}", memory_limit).c_str(), 1);
-    Traced traced{run(program), 0, {}};
+    Traced traced{run(program, quiet_stdout), 0, {}};
     const auto timelines = folder.files("", ".json");
     traced.processes = static_cast<int>(timelines.size());
     if (timelines.empty()) return traced;

@@ -153,6 +153,9 @@ class Measured(Case):
         self.refused("bench", *TENSOR, "--save", "/no/such/folder/file.json", words=["/no/such"], exit=ENVIRONMENT)
         self.gradus("bench", "SwiGlu", "x=[2,8]:f32", "dim=5", exit=USAGE)
         self.assertIn("dim", self.stderr)
+        for text in ("", "[]", "{}", '{"schema": 3}', '{"schema": "gradus-bench/2"}'):
+            (self.directory / "other.json").write_text(text)
+            self.refused("bench", *TENSOR, "--baseline", "other.json", words=["other.json", "gradus bench -o"])
 
 
 if __name__ == "__main__":

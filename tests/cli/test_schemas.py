@@ -2,11 +2,12 @@
 import json
 import os
 import pathlib
+import subprocess
 import unittest
 
 import numpy as np
 
-from common import ENVIRONMENT, MISMATCH, RIGHT, UNSUPPORTED, USAGE, Case
+from common import BINARY, ENVIRONMENT, MISMATCH, RIGHT, UNSUPPORTED, USAGE, Case
 
 SCHEMAS = pathlib.Path(__file__).parents[2] / "docs" / "schemas"
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
@@ -95,6 +96,30 @@ class Schemas(Case):
             result["fraction"] = {"q1": 1e-9, "median": 1e-9, "q3": 1e-9}
         (self.directory / "b.json").write_text(json.dumps(value))
         self.expect("bench", *words, "--baseline", "b.json")
+
+    def test_case(self):
+        for words in (["SwiGlu", "x=full[2,4],value=nan"], ["NsaSelectedAttentionGrad"]):
+            self.gradus("run", *words, "--case", "case")
+            value = json.loads((self.directory / "case" / "case.json").read_text(encoding="utf-8"))
+            schema = json.loads((SCHEMAS / "case.json").read_text(encoding="utf-8"))
+            self.assertEqual(faults(value, schema)[:5], [])
+
+    def test_programs(self):
+        """What a program writes is not among the JSON; the tool itself is a program, too."""
+        program = ["--", BINARY, "run", "SwiGlu", "x=[4,8]", "out=y.npy"]
+        commands = {"trace": ["--limit", "0", "-o", "t.json", "--json"], "sanitize": ["--json"]}
+        if not os.environ.get("FAULTY"):  # a compiler's sanitizer would have the same memory
+            del commands["sanitize"]
+        for name, words in commands.items():
+            done = subprocess.run([BINARY, name, *words, *program], capture_output=True, text=True, cwd=self.directory,
+                                  timeout=300)
+            schema = json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))
+            self.assertEqual(faults(json.loads(done.stdout), schema)[:5], [], done.stderr)
+            self.assertIn("SwiGlu (fast)", done.stderr)
+
+    def test_explain(self):
+        for name in ("race", "all"):
+            self.expect("explain", "sanitize", "--explain", name)
 
     def test_errors(self):
         self.expect("error", "rin", exit=USAGE)

@@ -104,7 +104,8 @@ template <typename Number>
 Number gradient(const GoldenGrad& g, std::byte* const* address, Number logit, int64_t token, int64_t word, bool hit) {
     const Number p = g.given ? real<Number>(g.softmax, address, token, word)
                              : exp(logit - real<Number>(g.max, address, token)) / real<Number>(g.sum, address, token);
-    return (p - (hit ? 1 : 0)) * real<Number>(g.grad, address, token);
+    const Number rest = hit && g.operands.how.mistake.is(kTargetAlone) ? Number{} : p;
+    return (rest - (hit ? 1 : 0)) * real<Number>(g.grad, address, token);
 }
 
 // Rows of a gradient: Σ g·(row of the other operand) over the other operand's rows.

@@ -1,0 +1,129 @@
+"""gradus diff where ranges end: subnormal numbers, sums that stand still, mistakes no larger than rounding."""
+import unittest
+
+import faults
+import formulas
+import formulas_products as products
+import numpy as np
+from test_formulas import FormulaCase
+
+SOFTMAX = ["B=2", "H=2", "S=9", "N=200", "mask=randbool[2,2,9,200],p=0.5"]
+LEAST = {"f32": 2.0**-126, "bf16": 2.0**-126, "f16": 2.0**-14}
+
+
+class Ranges(FormulaCase):
+    def verdicts(self, outputs, dtypes):
+        """Verdict and sentence of each output, whatever they are."""
+        words = self.write(outputs, dtypes)
+        try:
+            found = self.json("diff", "--case", "case", *words)
+        except AssertionError:
+            found = self.json("diff", "--case", "case", *words, exit=1)
+        return [(output["verdict"], output["reason"]) for output in found["outputs"]]
+
+
+class RightAnswers(Ranges):
+    def test_subnormal_numbers_flushed(self):
+        for operator, formula, words in (("SwiGlu", formulas.swi_glu, ["x=[3,4100]"]),
+                                         ("ScaledMaskedSoftmaxBackward", formulas.softmax_backward, [*SOFTMAX, "scale=8"]),
+                                         ("ExpSegsum", formulas.exp_segsum, ["self=[1,1,260]"])):
+            for dtype in ("f16", "bf16"):
+                with self.subTest(operator=operator, dtype=dtype):
+                    inputs, types = self.make(operator, words, dtype)
+                    outputs = formula(inputs)
+                    exact = {n: faults.rounded(x, dtype) for n, x in outputs.items()}
+                    flushed = {n: np.where(np.abs(x) < LEAST[dtype], 0, x) for n, x in exact.items()}
+                    (verdict, reason), = self.verdicts(flushed, types)
+                    if all(np.array_equal(flushed[n], exact[n]) for n in exact):
+                        continue
+                    self.assertEqual(verdict, "rounded", reason)
+                    self.assertIn("flushed to 0", reason)
+                    # some of them, or of a tensor that has nothing else, are a mistake
+                    (name, x), = exact.items()
+                    small = np.flatnonzero((np.abs(x) < LEAST[dtype]) & (np.abs(x) > LEAST[dtype] / 4))
+                    some = x.copy()
+                    some.flat[small[: len(small) // 2]] = 0
+                    if len(small) > 1:
+                        self.assertEqual(self.verdicts({name: some}, types)[0][0], "wrong")
+
+    def test_factors_that_are_subnormal(self):
+        for dtype in ("f32", "f16", "bf16"):
+            with self.subTest(dtype):
+                inputs, types = self.make("ScaledMaskedSoftmaxBackward", [*SOFTMAX, "scale=8"], dtype)
+                (verdict, reason), = self.verdicts(
+                    formulas.softmax_backward(inputs, k=formulas.Arithmetic(factors=dtype)), types)
+                self.assertIn(verdict, ("kept", "rounded"), reason)
+
+    def test_overflow_next_to_the_largest_number(self):
+        inputs, types = self.make("ExpSegsum", ["self=randn[1,1,8],std=0"], "f16")
+        inputs["self"][:] = [0, 11.0877, 0, 0, 0, 0, 0, 0]
+        np.save(self.path("case/self.npy"), inputs["self"].astype(np.float16))
+        inputs["self"] = inputs["self"].astype(np.float16).astype(float)
+        outputs = formulas.exp_segsum(inputs)
+        self.assertTrue(6e4 < outputs["out"].max() < 65520)
+        over = {"out": np.where(outputs["out"] > 6e4, np.inf, outputs["out"])}
+        (verdict, reason), = self.verdicts(over, types)
+        self.assertIn(verdict, ("kept", "rounded"), reason)
+        (verdict, reason), = self.verdicts({"out": np.where(outputs["out"] > 6e4, -np.inf, outputs["out"])}, types)
+        self.assertEqual(verdict, "wrong", reason)
+
+    def test_sums_that_stand_still(self):
+        """In bf16 1 + 1 + ... ends at 256: as if terms were missing, and what is divided by it has a factor."""
+        words = ["B=1", "H=1", "S=3", "mask=[1,1,3,{0}]", "N={0}", "scale=0.25"]
+        for dtype, columns in (("bf16", 257), ("bf16", 4000), ("f16", 4000)):
+            with self.subTest(dtype=dtype, columns=columns):
+                inputs, types = self.make("ScaledMaskedSoftmax", [w.format(columns) for w in words], dtype)
+                inputs["mask"][:] = False
+                inputs["mask"][0, 0, 1] = True
+                np.save(self.path("case/mask.npy"), inputs["mask"])
+                k = formulas.Arithmetic(factors=dtype, sums=dtype)
+                (verdict, reason), = self.verdicts(formulas.softmax(inputs, k=k), types)
+                self.assertEqual(verdict, "imprecise", reason)
+
+
+class Mistakes(Ranges):
+    def wrong(self, outputs, types, words="", at=0):
+        verdict, reason = self.verdicts(outputs, types)[at]
+        self.assertEqual(verdict, "wrong", reason)
+        self.assertRegex(reason, words)
+
+    def test_few_elements_beside_right_ones(self):
+        """The last element of a causal mask is seen by one row: what is missing in its sum is wrong there alone."""
+        for seed in range(3):
+            with self.subTest(seed=seed):
+                inputs, types = self.make("ScaledMaskedSoftmaxBackward",
+                                          ["B=2", "H=2", "S=16", "N=16", "mask=[2,2,16,16]", "scale=0.125"], "f32", seed)
+                t = inputs["gradOutput"] * inputs["y"]
+                s = t[..., :-1].sum(-1, keepdims=True)
+                out = np.where(inputs["mask"], 0, (t - s * inputs["y"]) * 0.125)
+                self.wrong({"out": out}, types, "the last 1 of 16 are missing|row")
+
+    def test_one_element_within_what_rounding_may_leave(self):
+        inputs, types = self.make("FusedLinearCrossEntropyLossGrad", ["BT=32", "V=256", "H=80"], "bf16")
+        outputs = products.loss_grad(inputs)
+        grad = outputs["inputGradOut"]
+        grad[7, 5] += 0.02 * np.abs(grad).max()
+        self.wrong(outputs, types, r"element \[7,5\]")
+
+    def test_statistics_of_the_row_before(self):
+        inputs, types = self.make("FusedLinearCrossEntropyLossGrad", ["BT=32", "V=256", "H=80"], "bf16")
+        shifted = {**inputs, "sumExpLogitsOptional": np.roll(inputs["sumExpLogitsOptional"], 1)}
+        self.wrong(products.loss_grad(shifted), types, "sumExpLogits of the token before")
+
+    def test_sums_of_the_row_before(self):
+        inputs, types = self.make("ScaledMaskedSoftmax",
+                                  ["B=1", "H=1", "S=3", "N=4000", "mask=randbool[1,1,3,4000],p=0.3", "scale=0.25"], "f32")
+        z = np.where(inputs["mask"], -10000, inputs["x"] * 0.25)
+        e = np.exp(z - z.max(-1, keepdims=True))
+        self.wrong({"y": e / np.roll(e.sum(-1, keepdims=True), 1, -2)}, types, "factor of its own in every row")
+
+    def test_no_larger_than_rounding(self):
+        """Rows of one large element: their sums are 1 and a little, less than bf16 leaves of the exponents."""
+        inputs, types = self.make("ScaledMaskedSoftmax", [*SOFTMAX, "scale=8"], "bf16")
+        z = np.where(inputs["mask"], -10000, faults.rounded(inputs["x"] * 8, "bf16"))
+        e = faults.rounded(np.exp(faults.rounded(z - z.max(-1, keepdims=True), "bf16")), "bf16")
+        self.wrong({"y": e}, types, "without the division by the sum")
+
+
+if __name__ == "__main__":
+    unittest.main()
