@@ -174,7 +174,7 @@ check_tsan() {
 }
 check_faults() {  # every memory, mapping and thread refused once and for good; how many points there were is the last line
     build asan faults_test
-    build/asan/tests/faults/faults_test --gtest_brief=1
+    GRADUS_TEST_LONG=1 build/asan/tests/faults/faults_test --gtest_brief=1
 }
 check_fuzz() {  # libFuzzer on every target, FUZZ_MINUTES in all, a core each; fuzz/README.md
     local shares=("call 4" "runtime 2" "views 1" "words 1" "npy 1" "gemm 1")

@@ -44,7 +44,9 @@ void judge(const cli::Question& question, Results results, const std::string& is
         if (planted("promise") && !got.bytes.empty()) got.bytes.back() ^= std::byte{0x40};
         const cli::Values values(got.type, got.bytes.data(), got.size());
         const cli::Judgement judgement = cli::judge(question.subject(name, values));
-        if (judgement.verdict > cli::Verdict::kept)
+        // of few numbers the judge may name a pattern, all errors towards zero say, that chance has made
+        const bool kept = judgement.verdict <= cli::Verdict::rounded && judgement.beyond_kept == 0;
+        if (judgement.verdict > cli::Verdict::kept && !kept)
             fail("promise", name + " on " + isa + ": " + verdict_name(judgement.verdict) + ", " + judgement.reason);
         count("outputs judged");
     }

@@ -3,6 +3,7 @@
    seeds.py [FOLDER]        fuzz/corpus unless given; what is there already stays"""
 import io
 import pathlib
+import random
 import sys
 
 import numpy
@@ -36,6 +37,8 @@ def files():
     write("npy", "as_bf16", bytes([0, 0, 2, 0]) + npy(plain["u2"]))
     write("npy", "as_int32", bytes([0, 1, 4, 0]) + npy(plain["f8"]))
     write("npy", "fortran", bytes([0, 0, 0, 0]) + npy(numpy.asfortranarray(plain["f4"])))
+    text = b"{'descr': '<f4', 'fortran_order': True, 'shape': (%d, %d, 0), }\n" % (2**62, 2**62)  # no integer holds the product
+    write("npy", "shape_overflows_of_nothing", bytes(4) + b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
     write("npy", "sliced", bytes([0, 0, 0, 1, 4, 0, 10, 2, 13, 0]) + npy(plain["f4"]))
     write("npy", "scalar", bytes(4) + npy(numpy.float32(1)))
     write("npy", "empty", bytes(4) + npy(numpy.zeros((3, 0, 5), "f4")))
@@ -77,5 +80,13 @@ def texts():
             write("words", f"{reader}_{i}", bytes([reader]) + line.encode("utf-8", "surrogatepass"))
 
 
+def chance():
+    """Long enough for a whole program or call: an engine grows short ones slowly."""
+    for target, size in (("call", 80), ("runtime", 300), ("views", 60), ("gemm", 24)):
+        for i in range(24):
+            write(target, f"chance_{i}", random.Random(f"{target} {i}").randbytes(size))
+
+
 files()
 texts()
+chance()

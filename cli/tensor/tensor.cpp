@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -226,7 +227,9 @@ Tensor::Memory::Memory(aclDataType type, Shape dims) : dtype(type), shape(std::m
     if (const double free = available_bytes(); wanted > free)
         throw Failure(kEnvironment, fmt::format("{} of {} wants {:.3g} GB, this machine has {:.3g} GB free",
                                                 text(shape), dtype_name(dtype), wanted / 1e9, free / 1e9));
-    for (const int64_t dim : shape) count *= dim;
+    if (std::ranges::count(shape, 0) > 0) count = 0;  // before the others, whose product may be anything
+    for (const int64_t dim : shape)
+        if (count != 0) count *= dim;
     bytes = count * static_cast<int64_t>(aclDataTypeSize(dtype));
     const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));  // an empty tensor has an address, too
     expect_success(aclrtMalloc(&data, size, ACL_MEM_MALLOC_HUGE_FIRST), "allocating " + text(shape));

@@ -254,6 +254,9 @@ class Hostile(Files):
     def test_empty_arrays(self):
         self.write("x.npy", npy(header(shape=f"(0, {2**40})")))
         self.refused("run", "SwiGlu", "x=x.npy", words=["empty"])  # by the operator
+        for fortran in ("False", "True"):  # a product that no integer holds, of nothing
+            self.write("x.npy", npy(header(fortran=fortran, shape=f"({2**62}, {2**62}, 0)")))
+            self.refused("run", "SwiGlu", "x=x.npy", words=["exceeds 2^63 bytes"])
         np.save(self.path("x.npy"), np.ones((0, 4), np.float32))
         self.gradus("run", "SwiGlu", "x=x.npy", "out=y.npy", "--limits", "off")
         self.assertEqual(np.load(self.path("y.npy")).shape, (0, 2))
