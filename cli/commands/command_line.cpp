@@ -225,6 +225,19 @@ void add_sanitize(CLI::App& app, Session& session) {
         ->check(CLI::Range(2, 100000));
     command.files("-o,--output,--save,--page",
                   "write what was found there: .html with drawings, else JSON, a line each; may be repeated");
+    // alone it is what it is for every command; the name of another file would be the program's, by mistake
+    const auto json = [&session, &o](const std::string& value) {
+        session.json = value.empty() || value == "true";
+        if (session.json) return;
+        if (value.ends_with(".json") || value.ends_with(".jsonl"))
+            o.files.push_back(value);
+        else
+            throw Failure(kUsage, "sanitize: --json '" + value + "', expected a .json file, or -- before the program");
+    };
+    command
+        ->add_option_function<std::string>("--json", json, "the result as JSON on stdout, or a line each into a file")
+        ->type_name("[FILE.json]")
+        ->expected(0, 1);
     command->add_option("--log-file", o.log_file, "the report there instead of stderr")->type_name("FILE");
     command->add_option("--suppressions", o.suppressions, "lines of an id and a part of a call site")
         ->type_name("FILE");
@@ -279,7 +292,8 @@ int run_command_line(int argc, char** argv, Session& session) {
         add(app, session);
     app.footer(kFooter);  // now: a command inherits what is there when it is added
     for (CLI::App* command : app.get_subcommands(kEvery))
-        command->add_flag("--json", session.json, "the result as JSON on stdout");
+        if (command->get_option_no_throw("--json") == nullptr)
+            command->add_flag("--json", session.json, "the result as JSON on stdout");
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& success) {  // --help, --version

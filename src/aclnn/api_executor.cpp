@@ -38,6 +38,7 @@ Status set_address(Executor& executor, Count count, size_t index, const aclTenso
         return invalid("tensor", "another view than the one ", executor.op->arguments[i].name, " was planned with");
     const Lock lock = hold();
     executor.slots[i].address = address;
+    observe([&](Observer& o) { o.on_address(executor.handle, i); });
     return {};
 }
 

@@ -28,6 +28,12 @@ aclnnStatus destroy(const char* function, const char* type, const void* handle) 
     });
 }
 
+void tell_address(const aclTensor* tensor) {
+    if (!observed()) return;
+    const Lock lock = hold();
+    observe([&](Observer& o) { o.on_address(tensor, 0); });
+}
+
 // Looks a handle up and gives the object to f.
 template <typename Objects, typename F>
 aclnnStatus with(const char* function, const char* type, const void* handle, const F& f) noexcept {
@@ -195,8 +201,9 @@ aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims, uint64_t v
         auto fresh = make_tensor(
             {viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData});
         if (!fresh.ok()) return fresh.status();
-        if (Tensors::instance().replace(tensor, std::move(*fresh))) return {};
-        return not_alive("aclTensor");
+        if (!Tensors::instance().replace(tensor, std::move(*fresh))) return not_alive("aclTensor");
+        tell_address(tensor);
+        return {};
     });
 }
 
@@ -236,6 +243,7 @@ aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr) {
 aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
     return with<Tensors>(__func__, "aclTensor", tensor, [&](Tensor& t) -> Status {
         t.address = addr;
+        tell_address(tensor);
         return {};
     });
 }

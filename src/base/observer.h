@@ -102,6 +102,11 @@ class Observer {
     // Phase one: the tensors in the order of the arguments.
     virtual void on_prepare(const void* /*executor*/, std::span<const void* const> /*tensors*/) {}
 
+    // A tensor, or argument `index` of an executor, has been given another address.
+    virtual void on_address(const void* /*handle*/, size_t /*index*/) {}
+    // The calling thread gives work to a stream of another context than its own, which is refused, or has none.
+    virtual void on_other_context(const void* /*stream*/, bool /*refused*/) {}
+
     // What the program wants, before anything is checked; then it is refused, or one of the two below follows.
     virtual void on_attempt(const TaskInfo& /*task*/) {}
     // The calling thread does it itself: before it waits for anything, and after.
@@ -118,6 +123,8 @@ class Observer {
     virtual void on_record_done(uint64_t /*record*/) {}
     // The calling thread is about to wait for a stream, for ever.
     virtual void on_wait(uint64_t /*stream*/) {}
+    // It has waited for a stream in vain, as long as it wanted to.
+    virtual void on_expired(uint64_t /*stream*/) {}
 
     // A callback of a PostTask, on a thread of the program's.
     virtual void on_callback_begin(uint64_t /*callback*/) {}

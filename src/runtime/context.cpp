@@ -90,8 +90,12 @@ Result<std::shared_ptr<Stream>> find_stream(aclrtStream handle) {
 
 Result<std::shared_ptr<Stream>> find_stream_here(aclrtStream handle) {
     auto stream = find_stream(handle);
-    if (!stream.ok() || current == nullptr || (*stream)->context() == current || !config_or_default().limits)
-        return stream;
+    if (!stream.ok() || (*stream)->context() == current || !config_or_default().limits) return stream;
+    if (observed()) {
+        const Lock lock = hold();
+        observe([&](Observer& o) { o.on_other_context(handle, current != nullptr); });
+    }
+    if (current == nullptr) return stream;
     return Status(ACL_ERROR_RT_STREAM_CONTEXT,
                   "stream: belongs to another context than the current one of this thread (a limit of the device: "
                   "GRADUS_LIMITS=off lifts it)");

@@ -149,6 +149,7 @@ Status synchronize_event(aclrtEvent handle, int32_t timeout_ms) {
     if (wait_until(
             lock, timeout_ms, [&] { return record->reached; }, record->stream))
         return tell_done(*record), Status();
+    if (record->stream != nullptr) observe([&](Observer& o) { o.on_expired(record->stream->id()); });
     return {ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, concat("event: not reached within ", timeout_ms, " ms")};
 }
 

@@ -203,8 +203,10 @@ bool Stream::wait(Lock& lock, int32_t timeout_ms) {
         wake_thread();
     }
     if (!wait_until(
-            lock, timeout_ms, [&] { return queue_.finished(newest); }, this))
+            lock, timeout_ms, [&] { return queue_.finished(newest); }, this)) {
+        observe([this](Observer& o) { o.on_expired(id_); });
         return false;
+    }
     observe([&](Observer& o) { o.on_stream_done(id_, newest); });
     return true;
 }

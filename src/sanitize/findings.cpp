@@ -33,6 +33,14 @@ int open_for_lines(const std::string& path) {
     return open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 }
 
+// For others that show it: the accesses and the fix, without stacks.
+std::string line_of(const Finding& finding) {
+    std::string line = finding.kind;
+    for (size_t i = 0; i < finding.parts.size() && i < 2; ++i)
+        line += (line.empty() ? "" : "; ") + finding.parts[i].text;
+    return finding.fix.empty() ? line : line + "; fix: " + finding.fix;
+}
+
 std::string counted(uint64_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
 }  // namespace
@@ -69,15 +77,15 @@ void Findings::report(const Finding& finding) {
     ++count_[static_cast<int>(finding.level)];
     const uint64_t number = count_[0] + count_[1] + count_[2];
     if (json_ >= 0) write(json_, json_of(finding, number));
-    const std::string text = text_of(finding, number);
-    write(log_, text);
+    write(log_, text_of(finding, number));
     const auto ticket = [&](std::string_view name) {
         const auto it =
             std::ranges::find(finding.keys, name, [](const auto& key) -> std::string_view { return key.first; });
         return it == finding.keys.end() ? uint64_t{0} : std::strtoull(it->second.c_str(), nullptr, 10);
     };
     const bool error = finding.level == Level::error;
-    const gradus::Finding told{finding.id, error, {ticket("task"), ticket("other_task")}, text};
+    const std::string line = line_of(finding);
+    const gradus::Finding told{finding.id, error, {ticket("task"), ticket("other_task")}, line};
     observe([&](Observer& o) { o.on_finding(told); });
 }
 

@@ -29,10 +29,6 @@ bool contains(const Status& status, const char* text) {
 
 uint64_t thread() { return static_cast<uint64_t>(gettid()); }
 
-bool reads_errors(std::string_view function) {
-    return function == "aclGetRecentErrMsg" || function == "aclrtGetLastError" || function == "aclrtPeekAtLastError";
-}
-
 // Whether a live handle lies at the address: its address was given instead of itself.
 bool holds_handle(const void* address) {
     uint64_t value = 0;
@@ -76,6 +72,10 @@ int program_threads() {
 }
 
 }  // namespace
+
+bool reads_errors(std::string_view function) {
+    return function == "aclGetRecentErrMsg" || function == "aclrtGetLastError" || function == "aclrtPeekAtLastError";
+}
 
 // With the lock.
 void Sanitizer::judge_return(const char* function, const Status& status) {
@@ -123,14 +123,42 @@ Finding Sanitizer::classify(const char* function, const Status& status) {
     if (const size_t colon = message.find(':'); colon != std::string_view::npos && colon < 40)
         finding.keys.emplace_back("argument", std::string(message.substr(0, colon)));
     if (context) {
-        finding.parts[0].text += " (thread " + std::to_string(thread()) + ")";
-        for (const auto& [handle, made] : handles_)
-            if (made.kind == HandleKind::stream || made.kind == HandleKind::context)
-                finding.parts.push_back(
-                    {std::string("a ") + type_of(made.kind) + " was made by " + made.function, made.site});
-        finding.fix = "aclrtSetDevice, or aclrtSetCurrentContext with the stream's context, on this thread";
+        tell_makers(finding, here.stream);
     }
     return finding;
+}
+
+// Which thread calls, and where the stream that it wants, and the first of the others and of the contexts, were made.
+void Sanitizer::tell_makers(Finding& finding, const void* stream) const {
+    constexpr size_t kMost = 4;
+    finding.parts[0].text += " (thread " + std::to_string(thread()) + ")";
+    finding.keys.emplace_back("thread", std::to_string(thread()));
+    std::map<std::pair<bool, uint64_t>, const Handle*> makers;
+    for (const auto& [handle, made] : handles_)
+        if (made.kind == HandleKind::stream || made.kind == HandleKind::context)
+            makers[{handle != stream, made.since}] = &made;
+    for (const auto& [when, made] : makers)
+        if (finding.parts.size() <= kMost)
+            finding.parts.push_back(
+                {std::string(when.first ? "a " : "the ") + type_of(made->kind) + " was made by " + made->function,
+                 made->site});
+    finding.fix = "aclrtSetDevice, or aclrtSetCurrentContext with the stream's context, on this thread";
+}
+
+void Sanitizer::on_other_context(const void* stream, bool refused) {
+    if (calls.depth == 0) return;
+    calls.innermost().stream = stream;
+    if (refused || calls.in_callback > 0 || !options_.memcheck || !options_.api_errors) return;
+    Finding finding{"context",
+                    Level::error,
+                    "",
+                    {{std::string(current_function()) + ": the calling thread has no device; the device answers " +
+                          std::to_string(ACL_ERROR_RT_CONTEXT_NULL),
+                      site()}},
+                    "",
+                    {{"function", current_function()}, {"code", std::to_string(ACL_ERROR_RT_CONTEXT_NULL)}}};
+    tell_makers(finding, stream);
+    report(finding);
 }
 
 Finding Sanitizer::tell_handle(const char* function, const Here& here) {

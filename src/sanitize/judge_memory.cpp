@@ -6,6 +6,9 @@
 namespace gradus::sanitize {
 namespace {
 
+constexpr const char* kSetAddress =
+    "aclSetInputTensorAddr or aclSetOutputTensorAddr with the new address before the launch";
+
 std::string number(size_t n) { return std::to_string(n); }
 
 bool is_host(const Memory& memory) { return memory.info.kind != MemoryKind::device; }
@@ -71,30 +74,31 @@ void Sanitizer::judge_memory(const TaskInfo& task, const Access& access) {
             {{does(task, access) + ": " + name(*freed) + ", which is freed", site()},
              {name(*freed) + " was freed by " + freed->freed_by, freed->freed},
              part_of(*freed)},
-            again ? "aclSetInputTensorAddr or aclSetOutputTensorAddr with the new address before the launch"
-                  : "free after the last use, or make the tensor of the new address",
+            again ? kSetAddress : "free after the last use, or make the tensor of the new address",
             {{"function", task.function}, {"argument", access.argument}}});
 }
 
 // The tensor was made for memory that is gone, and other memory lies there now.
 void Sanitizer::judge_reuse(const TaskInfo& task, const Access& access, const Memory& memory, const Memory& freed) {
     const auto executor = executors_.find(task.executor);
-    if (sets_addresses_ || executor == executors_.end() || access.index >= executor->second.tensors.size()) return;
+    if (executor == executors_.end() || access.index >= executor->second.tensors.size()) return;
     const void* const tensor = executor->second.tensors[access.index];
     auto handle = handles_.find(tensor);
     if (handle == handles_.end() && (handle = destroyed_.find(tensor)) == destroyed_.end()) return;
-    const uint64_t made = handle->second.since;
+    const auto set = executor->second.address.find(access.index);
+    const uint64_t made = set == executor->second.address.end() ? handle->second.since : set->second;
     if (made < freed.since || made > freed.until) return;
-    report({"address-reused",
+    const bool again = executor->second.launches > 0;
+    report({again ? "stale-address" : "address-reused",
             Level::error,
             "",
-            {{does(task, access) + ": the tensor was made for " + name(freed) + ", and " + name(memory) +
-                  " has its address now",
+            {{does(task, access) + ": the address was that of " + name(freed) + " when it was given, and " +
+                  name(memory) + " has it now",
               site()},
              {name(freed) + " was freed by " + freed.freed_by, freed.freed},
              part_of(freed),
              part_of(memory)},
-            "make a new tensor of the new memory",
+            again ? kSetAddress : "make a new tensor of the new memory",
             {{"function", task.function}, {"argument", access.argument}}});
 }
 

@@ -212,6 +212,22 @@ void Order::retire() {
 void Order::host_access(const TaskInfo& info, Site site) {
     const Asked asked{info.kind, info.function, 0, 0, site};
     for (const Access& access : info.accesses) check(asked, access, host_, {});
+    for (const auto& [id, stream] : streams_)
+        for (const Pending& pending : stream.pending)
+            if (pending.awaited)
+                for (const Access& access : info.accesses)
+                    for (const Access& later : pending.accesses) {
+                        const uint64_t allocation = find_(access);
+                        if (allocation == 0 || find_(later) != allocation || !conflict(later, access)) continue;
+                        report_(
+                            {{pending.task, UINT64_MAX, allocation, later}, asked, access, host_, allocation, false});
+                    }
+}
+
+void Order::expired(uint64_t stream) {
+    const auto it = streams_.find(stream);
+    if (it == streams_.end()) return;
+    for (Pending& pending : it->second.pending) pending.awaited = true;
 }
 
 const Kept* Order::user_of(uint64_t allocation) {

@@ -89,6 +89,9 @@ class Order {
     void record_done(uint64_t record);
     void callback_begin(uint64_t callback);
     void host_access(const TaskInfo& info, Site site);
+    // The program has waited for a stream in vain: what is still held back on it does not wait for the program's next
+    // step, and may run at any time.
+    void expired(uint64_t stream);
 
     // Who still uses an allocation, queued work included; what is forgotten with it.
     const Kept* user_of(uint64_t allocation);
@@ -114,6 +117,7 @@ class Order {
         std::vector<Access> accesses;
         std::vector<uint64_t> gives, takes;
         bool given = false;
+        bool awaited = false;  // in vain
     };
     struct Given {  // by a task that has come, and is the `number`th of its stream
         Clock before;

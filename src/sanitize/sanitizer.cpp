@@ -36,16 +36,24 @@ void Sanitizer::on_call(const char* function) {
     Here& here = calls.enter();
     here.function = function;
     here.site = 0;
-    here.handle = here.freed = nullptr;
+    here.handle = here.freed = here.stream = nullptr;
     here.findings = findings_.reported.load(std::memory_order_relaxed);
     capture(here.stack);
-    if (calls.in_callback == 0 || std::strncmp(function, "aclGet", 6) == 0) return;
+    // phase two comes by its attempt; tensors and the like are the host's own
+    if (calls.in_callback == 0 || reads_errors(function)) return;
+    if (std::strncmp(function, "aclrt", 5) != 0 && std::strncmp(function, "Hccl", 4) != 0) return;
     const Lock lock = hold();
+    tell_callback();
+}
+
+void Sanitizer::tell_callback() {
     report({"portability",
             Level::warning,
             "a call inside a callback",
-            {{std::string(function) + " is called by a callback of a stream, which the device does not allow", site()}},
-            "let the callback wake a thread of the program, and call there"});
+            {{std::string(current_function()) + " is called by a callback of a stream, which the device does not allow",
+              site()}},
+            "let the callback wake a thread of the program, and call there",
+            {{"function", current_function()}}});
 }
 
 void Sanitizer::on_return(const char* function, const Status& status) {
@@ -100,11 +108,20 @@ void Sanitizer::on_free(const void* address, MemoryKind kind, uint64_t allocatio
 }
 
 void Sanitizer::on_prepare(const void* executor, std::span<const void* const> tensors) {
-    executors_[executor] = {{tensors.begin(), tensors.end()}, shadow_.moment(), 0, site(), 0};
+    executors_[executor] = {{tensors.begin(), tensors.end()}, {}, shadow_.moment(), 0, site(), 0};
+}
+
+void Sanitizer::on_address(const void* handle, size_t index) {
+    if (const auto tensor = handles_.find(handle);
+        tensor != handles_.end() && tensor->second.kind == HandleKind::tensor)
+        tensor->second.since = shadow_.moment();
+    else if (const auto executor = executors_.find(handle); executor != executors_.end())
+        executor->second.address[index] = shadow_.moment();
 }
 
 void Sanitizer::on_attempt(const TaskInfo& task) {
     watch_signals();
+    if (task.kind == TaskKind::launch && calls.in_callback > 0) tell_callback();
     if (task.kind == TaskKind::launch) judge_executor(task);
     for (const Access& access : task.accesses) judge_memory(task, access);
 }
@@ -126,12 +143,12 @@ void Sanitizer::on_task(const TaskInfo& task) {
 }
 
 void Sanitizer::on_task_begin(const TaskInfo& task) {
-    if (task.kind == TaskKind::host_function) ++calls.in_callback;
+    if (task.kind == TaskKind::host_function) calls.begin_callback();
     order_.begin(task);
 }
 
 void Sanitizer::on_task_end(const TaskInfo& task, int) {
-    if (task.kind == TaskKind::host_function) --calls.in_callback;
+    if (task.kind == TaskKind::host_function) calls.end_callback();
     order_.end(task);
     if (const auto it = copy_asked_.find(task.ticket); it != copy_asked_.end()) {
         hash_copy(task, it->second.first, it->second.second);
@@ -144,13 +161,14 @@ void Sanitizer::on_task_dropped(const TaskInfo& task) {
 }
 
 void Sanitizer::on_stream_done(uint64_t stream, uint64_t) { order_.stream_done(stream); }
+void Sanitizer::on_expired(uint64_t stream) { order_.expired(stream); }
 void Sanitizer::on_record_done(uint64_t record) { order_.record_done(record); }
 
 void Sanitizer::on_callback_begin(uint64_t callback) {
-    ++calls.in_callback;
+    calls.begin_callback();
     order_.callback_begin(callback);
 }
-void Sanitizer::on_callback_end(uint64_t) { --calls.in_callback; }
+void Sanitizer::on_callback_end(uint64_t) { calls.end_callback(); }
 
 // In the child the queued work is the parent's, and so is what was found before.
 void Sanitizer::after_fork() {

@@ -22,8 +22,9 @@ struct Here {
     uint64_t findings = 0;  // so many there were when it began
     HandleKind unknown{};   // the last handle that was looked up in vain
     const void* handle = nullptr;
-    const void* freed = nullptr;  // the address of a free that was refused
-    uint64_t copy = 0;            // its place among the copies
+    const void* freed = nullptr;   // the address of a free that was refused
+    const void* stream = nullptr;  // of another context
+    uint64_t copy = 0;             // its place among the copies
 };
 
 class Sanitizer final : public Observer {
@@ -39,6 +40,8 @@ class Sanitizer final : public Observer {
     void on_stream_end(uint64_t stream) override;
     void on_allocate(const AllocationInfo& allocation) override;
     void on_free(const void* address, MemoryKind kind, uint64_t allocation) override;
+    void on_address(const void* handle, size_t index) override;
+    void on_other_context(const void* stream, bool refused) override;
     void on_prepare(const void* executor, std::span<const void* const> tensors) override;
     void on_attempt(const TaskInfo& task) override;
     void on_host_access(const TaskInfo& task) override;
@@ -50,6 +53,7 @@ class Sanitizer final : public Observer {
     void on_stream_done(uint64_t stream, uint64_t ticket) override;
     void on_record_done(uint64_t record) override;
     void on_wait(uint64_t stream) override;
+    void on_expired(uint64_t stream) override;
     void on_callback_begin(uint64_t callback) override;
     void on_callback_end(uint64_t callback) override;
     void on_exit() override;
@@ -69,7 +73,8 @@ class Sanitizer final : public Observer {
         uint64_t since;
     };
     struct Executor {
-        std::vector<const void*> tensors;  // by argument
+        std::vector<const void*> tensors;    // by argument
+        std::map<size_t, uint64_t> address;  // when an argument was given another one
         uint64_t since;
         uint64_t launches = 0;
         Site site = 0, launched = 0;
@@ -85,6 +90,7 @@ class Sanitizer final : public Observer {
     };
 
     Site site();
+    void tell_callback();
     void report(const Finding& finding) { findings_.report(finding); }
     std::string name(const Memory& memory) const;  // A3
     Part part_of(const Memory& memory) const;
@@ -106,6 +112,7 @@ class Sanitizer final : public Observer {
     void judge_return(const char* function, const Status& status);
     Finding classify(const char* function, const Status& status);
     Finding tell_handle(const char* function, const Here& here);
+    void tell_makers(Finding& finding, const void* stream) const;
     Finding tell_bad_free(const char* function, const Here& here, const Status& status);
     void tell_ignored(const Failure& failure, const std::string& how);
     void tell_deadlock(const Asked& wait);
@@ -129,7 +136,6 @@ class Sanitizer final : public Observer {
     std::unordered_map<const void*, Executor> executors_;
     std::map<std::pair<uint64_t, std::string>, Failure> failures_;  // that nobody has looked at, by thread and function
     std::atomic<bool> some_failed_ = false;
-    bool sets_addresses_ = false;  // the program calls aclSet*TensorAddr
     bool judged_end_ = false, ended_ = false;
     std::unordered_map<uint64_t, std::vector<InFlight>> in_flight_;  // of pinned memory, by allocation
     int copies_ = -1;

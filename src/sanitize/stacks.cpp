@@ -55,7 +55,10 @@ _Unwind_Reason_Code step(_Unwind_Context* context, void* argument) {
         walk.inside = false;
     }
     if (before == 0) --pc;  // of the call, not of what comes after it
-    if (walk.inside && own.holds(pc)) return _URC_NO_REASON;
+    if (own.holds(pc)) {    // below a callback lies the library again: what called it is chance
+        if (walk.inside) return _URC_NO_REASON;
+        return _URC_END_OF_STACK;
+    }
     walk.inside = false;
     if (walk.stack->count == RawStack::kMost) return _URC_END_OF_STACK;
     walk.stack->pc[walk.stack->count++] = pc;
@@ -68,9 +71,14 @@ std::string readable(const char* name) {
     const std::unique_ptr<char, decltype(&std::free)> plain(abi::__cxa_demangle(name, nullptr, nullptr, &status),
                                                             &std::free);
     std::string text = status == 0 && plain ? plain.get() : name;
-    // without the arguments, which fill lines and say nothing here
-    if (const size_t bracket = text.find('('); bracket != std::string::npos && bracket > 0 && text[0] != '(')
-        text.resize(bracket);
+    // without the arguments, which fill lines and say nothing here; other brackets are part of the name
+    size_t at = text.rfind(')');
+    if (at == std::string::npos) return text;
+    for (int open = 1; open > 0 && at > 0;) {
+        --at;
+        open += text[at] == ')' ? 1 : text[at] == '(' ? -1 : 0;
+    }
+    if (at > 0) text.resize(at);
     return text;
 }
 
@@ -123,6 +131,8 @@ const std::vector<Frame>& Stacks::frames(Site site) {
     for (const uintptr_t pc : kept.pc) {
         const auto [it, fresh] = resolved_.try_emplace(pc);
         if (fresh) it->second = resolve(pc);
+        const std::string& function = it->second.back().function;
+        if (function == "__libc_start_call_main" || function == "start_thread") break;  // below the program
         kept.frames.insert(kept.frames.end(), it->second.begin(), it->second.end());
         if (kept.frames.back().function == "main") break;
     }

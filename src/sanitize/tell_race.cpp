@@ -29,6 +29,17 @@ const char* kind_of(const Access& earlier, const Access& later) {
     return earlier.writes ? "write after write" : "write after read";
 }
 
+// Where two stacks are told apart: behind the functions that both calls go through, such as a program's own launch().
+std::pair<std::string, std::string> places(const std::vector<Frame>& a, const std::vector<Frame>& b) {
+    size_t i = 0;
+    while (i < a.size() && i < b.size() && place(a[i]) == place(b[i])) ++i;
+    if (i >= a.size() || i >= b.size()) i = 0;
+    const auto at = [i](const std::vector<Frame>& frames) {
+        return frames.empty() ? std::string("its call") : place(frames[i]);
+    };
+    return {at(a), at(b)};
+}
+
 }  // namespace
 
 std::string Sanitizer::name(const Memory& memory) const { return "A" + number(memory.info.id); }
@@ -60,13 +71,10 @@ void Sanitizer::tell_race(const Race& race) {
         ""};
     if (memory != nullptr) finding.parts.push_back(part_of(*memory));
 
-    const auto at = [this](Site site) {
-        const std::vector<Frame>& frames = findings_.stacks.frames(site);
-        return frames.empty() ? std::string("its call") : place(frames.front());
-    };
+    const auto [here, there] = places(findings_.stacks.frames(later.site), findings_.stacks.frames(earlier.site));
     const std::string from = "stream " + number(earlier.stream), to = "stream " + number(later.stream);
     if (later.stream == 0) {
-        finding.fix = "before " + at(later.site) + " aclrtSynchronizeStream(" + from + ")";
+        finding.fix = "before " + here + " aclrtSynchronizeStream(" + from + ")";
     } else if (race.together) {
         finding.fix = "give each rank memory of its own: all of them work at the same time";
     } else {
@@ -75,7 +83,7 @@ void Sanitizer::tell_race(const Race& race) {
             finding.parts.push_back({"known: " + to + " is behind " + from + " up to task " + number(edge.ticket) +
                                          " (" + edge.function + ")",
                                      edge.site});
-        finding.fix = "after " + at(earlier.site) + " aclrtRecordEvent(e, " + from + "), before " + at(later.site) +
+        finding.fix = "after " + there + " aclrtRecordEvent(e, " + from + "), before " + here +
                       " aclrtStreamWaitEvent(" + to + ", e)";
     }
     finding.keys = {{"function", later.function},

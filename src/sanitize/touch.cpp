@@ -106,7 +106,12 @@ bool Sanitizer::on_touch(const void* address, bool write, uintptr_t interrupted)
     if (mprotect(page, unit, PROT_READ | PROT_WRITE) != 0) return false;
 
     RawStack stack;
-    capture_from(interrupted, stack);
+    if (calls.inside()) {  // a call of the interface does it for the program
+        if (findings_.reported != calls.innermost().findings) return true;
+        stack = calls.innermost().stack;
+    } else {
+        capture_from(interrupted, stack);
+    }
     const auto offset = static_cast<size_t>(static_cast<const std::byte*>(address) - memory->info.address);
     const bool device = memory->info.kind == MemoryKind::device;
     Finding finding{

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <string>
 #include <thread>
@@ -64,6 +65,18 @@ PLANTED(timeout_expired) {
     if (mended) record(e, other);
     aclrtSynchronizeStreamWithTimeout(s, mended ? 10000 : 1);
     if (!mended) record(e, other);
+    read(y);  // a
+}
+
+// expect race error-ignored argument=src
+PLANTED(timeout_expired_behind_a_callback) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    MUST(aclrtLaunchHostFunc(
+        s, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }, nullptr));
+    glu(x, y, s);  // b
+    while (aclrtSynchronizeStreamWithTimeout(s, 1) != 0 && mended) {
+    }
     read(y);  // a
 }
 
@@ -200,6 +213,23 @@ PLANTED(tensor_of_freed_memory) {
     aclDestroyTensor(ty);
 }
 
+// expect use-after-free argument=src
+PLANTED(copy_of_freed_memory) {
+    Buffer x(kX), y(kX);
+    char host[16];
+    MUST(aclrtFree(y.p));                                                      // b
+    aclrtMemcpy(host, 16, mended ? x.p : y.p, 16, ACL_MEMCPY_DEVICE_TO_HOST);  // a
+    y.p = nullptr;
+}
+
+// Without a quarantine the kernel gives the same pages out again, if it is asked often enough.
+static std::vector<void*> allocate_until(const void* address) {
+    std::vector<void*> all;
+    for (void* fresh = nullptr; fresh != address && all.size() < 1000; all.push_back(fresh))
+        MUST(aclrtMalloc(&fresh, kX, ACL_MEM_MALLOC_HUGE_FIRST));
+    return all;
+}
+
 // expect address-reused argument=x
 PLANTED(address_used_again) {
     Buffer y(kY);
@@ -208,10 +238,7 @@ PLANTED(address_used_again) {
     MUST(aclrtMalloc(&x, kX, ACL_MEM_MALLOC_HUGE_FIRST));
     aclTensor *tx = tensor(x, kWidth), *ty = tensor(y, kHalf);
     MUST(aclrtFree(x));  // b
-    // without a quarantine the kernel gives the same pages out again, if it is asked often enough
-    std::vector<void*> others;
-    for (void* fresh = nullptr; fresh != x && others.size() < 1000; others.push_back(fresh))
-        MUST(aclrtMalloc(&fresh, kX, ACL_MEM_MALLOC_HUGE_FIRST));
+    const std::vector<void*> others = allocate_until(x);
     MUST(aclrtMemset(x, kX, 0, kX));
     if (mended) {
         aclDestroyTensor(tx);
@@ -415,6 +442,36 @@ PLANTED(repeated_with_a_freed_address) {
     aclDestroyTensor(ty);
 }
 
+// expect stale-address argument=x
+PLANTED(repeated_with_an_address_used_again) {
+    Buffer y(kY);
+    Stream s;
+    void* x = nullptr;
+    MUST(aclrtMalloc(&x, kX, ACL_MEM_MALLOC_HUGE_FIRST));
+    MUST(aclrtMemset(x, kX, 0, kX));
+    aclTensor *tx = tensor(x, kWidth), *ty = tensor(y, kHalf);
+    const Prepared made = prepare(tx, ty);
+    MUST(aclSetAclOpExecutorRepeatable(made.executor));
+    MUST(aclnnSwiGlu(nullptr, made.size, made.executor, s));
+    sync(s);
+    MUST(aclrtFree(x));  // b
+    const std::vector<void*> others = allocate_until(x);
+    MUST(aclrtMemset(x, kX, 0, kX));
+    if (mended) MUST(aclSetInputTensorAddr(made.executor, 0, tx, x));
+    MUST(aclnnSwiGlu(nullptr, made.size, made.executor, s));  // a
+    sync(s);
+    if (mended) {  // and so does a tensor that is told its address again
+        MUST(aclSetRawTensorAddr(tx, x));
+        glu(tx, ty, s);
+        sync(s);
+    } else {
+        aclDestroyTensor(tx);
+        aclDestroyTensor(ty);
+    }
+    MUST(aclDestroyAclOpExecutor(made.executor));
+    for (void* other : others) MUST(aclrtFree(other));
+}
+
 // expect destroyed-between-phases argument=x
 PLANTED(tensor_destroyed_between_the_phases) {
     Buffer x(kX), y(kY);
@@ -464,10 +521,21 @@ PLANTED(thread_without_a_device) {
     }).join();
 }
 
+// expect context
+PLANTED(stream_used_by_a_thread_without_a_device) {
+    Buffer x(kX), y(kY);
+    Stream s;  // b
+    std::thread([&] {
+        if (mended) MUST(aclrtSetDevice(0));
+        glu(x, y, s);  // a
+        if (mended) MUST(aclrtResetDevice(0));
+    }).join();
+}
+
 // expect context error-ignored
 PLANTED(stream_of_another_device) {
     Buffer x(kX);
-    Stream s;
+    Stream s;  // b
     MUST(aclrtSetDevice(1));
     if (mended) MUST(aclrtSetDevice(0));
     aclrtMemsetAsync(x, kX, 0, kX, s);  // a
@@ -567,6 +635,24 @@ PLANTED(callback_launches) {
     } else {
         MUST(aclrtLaunchHostFunc(s, body, nullptr));
     }
+    sync(s);
+    sync(other);
+}
+
+// expect portability
+PLANTED(callback_launches_an_operator) {
+    Buffer x(kX), y(kY);
+    Stream s, other;
+    stream_of_callback = other;
+    callback_x = &x;
+    callback_y = &y;
+    const auto body = [](void*) {
+        glu(*callback_x, *callback_y, stream_of_callback);  // a
+    };
+    if (mended)
+        glu(x, y, other);
+    else
+        MUST(aclrtLaunchHostFunc(s, body, nullptr));
     sync(s);
     sync(other);
 }

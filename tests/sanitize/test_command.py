@@ -39,6 +39,28 @@ class Command(unittest.TestCase):
         self.assertEqual((document["exit"], document["program_exit"]), (1, 0))
         # behind -- it is the program's word
         self.assertEqual(sanitize("--", "echo", "--json").stdout, "--json\n")
+        with tempfile.TemporaryDirectory() as folder:
+            lines = os.path.join(folder, "found.jsonl")
+            self.assertEqual(sanitize("--json", lines, "--", PLANTED, "input_never_written").stdout, "")
+            with open(lines) as file:
+                self.assertEqual([json.loads(line)["id"] for line in file], ["uninitialised"])
+        # never into the program
+        self.assertEqual(sanitize("--json", PLANTED, "input_never_written").returncode, 2)
+
+    def test_fix_names_places_that_differ(self):
+        fix = re.search(r"fix: after (\S+) .* before (\S+) ", sanitize("--", PLANTED, "no_event_between").stderr)
+        self.assertNotEqual(fix.group(1), fix.group(2))  # both launches are in one line of world.h
+
+    def test_findings_in_a_timeline(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = os.path.join(folder, "trace.json")
+            settings = {"GRADUS_TRACE": trace, "GRADUS_SANITIZE": "on,log=/dev/null"}
+            subprocess.run([PLANTED, "no_event_between"], env=dict(os.environ, **settings), timeout=100, check=True)
+            with open(trace) as file:
+                events = json.load(file)["traceEvents"]
+        text, = [e["args"]["text"] for e in events if e.get("cat") == "finding" and e["name"] == "race"]
+        self.assertRegex(text, r"^read after write; aclnnSwiGlu, launch .* reads x: .*; aclnnSwiGlu, .* writes out: .*; "
+                               r"nothing orders the two; fix: after .* aclrtRecordEvent.* aclrtStreamWaitEvent")
 
     def test_tools(self):
         self.assertEqual(sanitize("--tool", "leakcheck", "--", PLANTED, "no_event_between").returncode, 0)
@@ -54,7 +76,8 @@ class Command(unittest.TestCase):
             self.assertNotIn("race", done.stderr)
             with open(page) as file:
                 html = file.read()
-            self.assertIn("nothing orders the two", html)
+            self.assertEqual(html.count("<svg"), 2)  # for a screen, and for a telephone
+            self.assertEqual(html.count("nothing orders the two</text>"), 2)
             self.assertIn("planted.cpp", html)
             with open(lines) as file:
                 self.assertEqual([json.loads(line)["id"] for line in file], ["race"])

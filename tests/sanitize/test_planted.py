@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 HERE = os.path.dirname(os.path.abspath(__file__))
 PLANTED, CORRECT = os.environ["PLANTED"], os.environ["CORRECT"]
 # What a program needs besides the default, by name.
-SETTINGS = {"address_used_again": "on,quarantine=0"}
+SETTINGS = {"address_used_again": "on,quarantine=0", "repeated_with_an_address_used_again": "on,quarantine=0"}
 
 
 def read(path):
@@ -57,6 +57,8 @@ class Planted(unittest.TestCase):
         keys = dict(word.split("=") for word in program["expected"] if "=" in word)
         found, text = run(PLANTED, name, settings=SETTINGS.get(name, "on"), expect_code=(0, 1))
         self.assertEqual({f["id"] for f in found}, ids, f"{name}: {text}")
+        told = [f["id"] for f in found if f["id"] not in ("leak", "error-ignored")]
+        self.assertEqual(len(told), len(set(told)), f"{name}: a mistake is told twice: {text}")
         first = next(f for f in found if f["id"] == program["expected"][0])
         for key, value in keys.items():
             self.assertEqual(first.get(key), value, f"{name}: {key}: {text}")
