@@ -69,13 +69,26 @@ class Checker {
     bool string() {
         if (!eat('"')) return false;
         while (at_ < text_.size() && peek() != '"') {
-            if (static_cast<unsigned char>(peek()) < 0x20) return false;
-            if (!eat('\\'))
-                ++at_;
-            else if (!escape())
-                return false;
+            if (eat('\\') ? !escape() : !character()) return false;
         }
         return eat('"');
+    }
+
+    // As UTF-8 has it: the shortest form, no surrogates, nothing above U+10FFFF.
+    bool character() {
+        const auto byte = [this](size_t i) {
+            return at_ + i < text_.size() ? static_cast<unsigned char>(text_[at_ + i]) : 0u;
+        };
+        const unsigned first = byte(0), second = byte(1);
+        if (first < 0x80) return first >= 0x20 ? ++at_, true : false;
+        if (first < 0xC2 || first > 0xF4) return false;
+        if (second < (first == 0xE0 ? 0xA0u : first == 0xF0 ? 0x90u : 0x80u)) return false;
+        if (second > (first == 0xED ? 0x9Fu : first == 0xF4 ? 0x8Fu : 0xBFu)) return false;
+        const size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+        for (size_t i = 2; i < length; ++i)
+            if (byte(i) >> 6 != 2) return false;
+        at_ += length;
+        return true;
     }
 
     bool one_of(std::string_view set) {
@@ -83,10 +96,21 @@ class Checker {
         return ++at_, true;
     }
 
+    // A character beyond 16 bits is two: a high surrogate, and a low one right behind it.
     bool escape() {
         if (!eat('u')) return one_of("\"\\/bfnrt");
-        for (int i = 0; i < 4; ++i)
-            if (!one_of("0123456789abcdefABCDEF")) return false;
+        unsigned code = 0, low = 0;
+        if (!hexadecimal(code)) return false;
+        if (code >> 10 != 0xD800 >> 10) return code >> 10 != 0xDC00 >> 10;
+        return eat('\\') && eat('u') && hexadecimal(low) && low >> 10 == 0xDC00 >> 10;
+    }
+    bool hexadecimal(unsigned& code) {
+        constexpr std::string_view kDigits = "0123456789abcdef0123456789ABCDEF";
+        for (int i = 0; i < 4; ++i) {
+            const size_t digit = kDigits.find(peek());
+            if (!one_of(kDigits)) return false;
+            code = code * 16 + static_cast<unsigned>(digit % 16);
+        }
         return true;
     }
 
