@@ -11,12 +11,24 @@
 namespace gradus::testing {
 namespace {
 
+aclrtStream opened = nullptr;
+
 aclrtStream open_stream() {
-    aclrtStream opened = nullptr;
     aclInit(nullptr);
     if (aclrtSetDevice(0) != 0 || aclrtCreateStream(&opened) != 0) ADD_FAILURE() << take_message();
     return opened;
 }
+
+// Nothing is left when the tests are over, or each of them would have a leak.
+class ClosesTheStream : public ::testing::Environment {
+    void TearDown() override {
+        if (opened == nullptr) return;
+        EXPECT_EQ(aclrtSetDevice(0), 0) << take_message();
+        EXPECT_EQ(aclrtDestroyStream(opened), 0) << take_message();
+        EXPECT_EQ(aclrtResetDevice(0), 0) << take_message();
+    }
+};
+[[maybe_unused]] const auto* const at_the_end = ::testing::AddGlobalTestEnvironment(new ClosesTheStream);
 
 }  // namespace
 
@@ -42,8 +54,8 @@ std::vector<std::string> instruction_sets() {
 }
 
 aclrtStream stream() {
-    static aclrtStream opened = open_stream();
-    return opened;
+    static aclrtStream const the_one = open_stream();
+    return the_one;
 }
 
 GuardedPages::GuardedPages(size_t bytes, bool at_end) {

@@ -197,7 +197,10 @@ Status destroy_event(aclrtEvent handle) {
         const Lock lock = hold();
         awaited = event->awaited;
     }
-    if (awaited) reach(*awaited);
+    if (!awaited) return {};
+    reach(*awaited);
+    const Lock lock = hold();
+    tell_done(*awaited);
     return {};
 }
 

@@ -154,6 +154,8 @@ void Order::dropped(const TaskInfo& info) {
     StreamState& stream = streams_[info.stream];
     if (stream.held_by == info.ticket) stream.held_by = 0;
     std::erase_if(stream.pending, [&](const Pending& pending) { return pending.task.ticket == info.ticket; });
+    // who waits for its record goes on, when it runs
+    if (info.kind == TaskKind::record && find_record(info.subject) == nullptr) keep_record(info.subject, {});
     for (const uint64_t subject : info.gives) given_.erase(subject);
     for (auto& [allocation, list] : kept_)
         std::erase_if(list, [&](const Kept& kept) {
@@ -166,7 +168,10 @@ void Order::dropped(const TaskInfo& info) {
 void Order::stream_done(uint64_t stream) { learn(streams_[stream].clock); }
 
 void Order::record_done(uint64_t record) {
-    if (const Recorded* const found = find_record(record)) learn(found->clock);
+    if (const Recorded* const found = find_record(record)) return learn(found->clock);
+    if (record == 0) return;
+    keep_record(record, {});  // of an event that is gone: who waits for it goes on, and knows nothing
+    settle();
 }
 
 const Order::Recorded* Order::find_record(uint64_t record) const {
@@ -274,7 +279,7 @@ const Asked* Order::stuck(uint64_t stream) const {
         const auto it = streams_.find(stream);
         if (it == streams_.end() || it->second.held_by != 0 || it->second.pending.empty()) return nullptr;
         const Pending& front = it->second.pending.front();
-        if (front.task.kind != TaskKind::wait) return nullptr;
+        if (front.task.kind != TaskKind::wait || find_record(front.subject) != nullptr) return nullptr;
         const uint64_t recorder = recorder_of(front.subject);
         if (recorder == 0) return &front.task;
         stream = recorder;

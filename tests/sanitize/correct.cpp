@@ -110,6 +110,38 @@ CORRECT(pageable_copies) {
     if (host[0] != 0) std::abort();
 }
 
+// Nobody can record it any more, so the stream goes on.
+CORRECT(awaited_event_is_destroyed) {
+    Buffer x(kX);
+    Stream s;
+    aclrtEvent e = nullptr;
+    MUST(aclrtCreateEventWithFlag(&e, ACL_EVENT_SYNC));
+    wait(s, e);
+    MUST(aclrtMemsetAsync(x, kX, 0, kX, s));
+    MUST(aclrtDestroyEvent(e));
+    sync(s);
+}
+
+// A record that is dropped counts as reached.
+CORRECT(recording_stream_is_destroyed_by_force) {
+    Event e;
+    Stream s;
+    static std::atomic<bool> go = false;
+    aclrtStream recording = nullptr;
+    MUST(aclrtCreateStream(&recording));
+    MUST(aclrtLaunchHostFunc(
+        recording,
+        [](void*) {
+            while (!go) std::this_thread::yield();
+        },
+        nullptr));
+    record(e, recording);
+    wait(s, e);
+    MUST(aclrtDestroyStreamForce(recording));
+    sync(s);
+    go = true;
+}
+
 CORRECT(double_buffering) {
     Buffer x(kX), y0(kX), y1(kX), z(kY);
     Event made[2], used[2];
