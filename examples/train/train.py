@@ -30,6 +30,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     parser.add_argument("--tp", type=int, default=1, help="processes that share the vocabulary (under torchrun)")
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--batch", type=int, help="sequences a step, where not the model's own number")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", metavar="FILE", help="write losses, tokens/s and memory there")
     parser.add_argument("--profile", action="store_true", help="print where the time of the last steps went")
@@ -58,12 +59,13 @@ def build(args: argparse.Namespace) -> torch.nn.Module:
 
 def train(args: argparse.Namespace) -> dict:
     model = build(args)
+    batch = args.batch or model.batch
     step_of = torch.compile(model) if args.compile else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1, fused=True)
     lower = contextlib.nullcontext() if args.impl == "f64" else torch.autocast("cpu", torch.bfloat16)
     losses, seconds = [], []
     profiler = torch.profiler.profile() if args.profile else contextlib.nullcontext()
-    for step, (tokens, target) in zip(range(args.steps), data.batches(model.batch, model.length, args.seed)):
+    for step, (tokens, target) in zip(range(args.steps), data.batches(batch, model.length, args.seed)):
         if args.profile and step == args.steps - 3:
             profiler.__enter__()
         start = time.perf_counter()
@@ -83,7 +85,7 @@ def train(args: argparse.Namespace) -> dict:
     return {
         "model": args.model,
         "impl": args.impl + (" compiled" if args.compile else "") + (f" tp {args.tp}" if args.tp > 1 else ""),
-        "tokens_per_second": model.batch * model.length / statistics.median(warm),
+        "tokens_per_second": batch * model.length / statistics.median(warm),
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "losses": losses,
     }
