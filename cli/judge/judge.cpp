@@ -12,7 +12,7 @@ namespace {
 
 // An arithmetic explains errors of up to so many times its own noise. Golden sums rows and then their sums; a chain
 // over all the terms has partial sums as large as they get, and errors accordingly.
-constexpr double kNear = 3, kNearSums = 6;
+constexpr double kNear = 3, kNearSums = 16;
 
 std::string misplaced_words(const Judgement& j, const Place& where, int64_t count, double largest) {
     const char* verb = where.singular ? "is" : "are";
