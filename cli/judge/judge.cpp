@@ -70,7 +70,7 @@ class Judge {
 
     Judgement run() {
         assume();
-        if (flushes())
+        if (flushes() && !(j_.beyond_kept == 0 && keeps()))  // where terms cancel, 0 may be as right as a tiny number
             decide_flushed();
         else
             decide();
