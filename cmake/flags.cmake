@@ -46,3 +46,11 @@ endfunction()
 function(gradus_kernels)
   set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS ${kernel_options})
 endfunction()
+
+# Several files of a target at once, where most of a compilation is the same long headers: JSON, formatting, GoogleTest.
+# -DCMAKE_UNITY_BUILD=OFF: a command for every file, which tools want.
+function(gradus_compile_together)
+  if(NOT DEFINED CMAKE_UNITY_BUILD)
+    set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON)
+  endif()
+endfunction()

@@ -9,7 +9,6 @@ namespace gradus::cli {
 namespace {
 
 constexpr double kSlower = 0.9;  // of what it was; less is what a rebuild can do to the same source
-constexpr double kBeyond = 4;    // a factor that neighbours alone do not make
 
 // Slower: by more than a tenth, and outside what either run varied by. Where others work, by much more.
 Standing compared(double ratio, bool apart, bool doubtful) {

@@ -21,6 +21,7 @@ struct BenchRun {
 
 // Whether a number says anything. On a machine where others work only a large difference does.
 enum class Standing { none, ok, below, unknown };
+constexpr double kBeyond = 4;                  // a factor that neighbours alone do not make
 const char* standing_word(Standing standing);  // "", "ok", "below", "no verdict"
 
 // The same run of another day.

@@ -14,7 +14,7 @@ namespace gradus::bench {
 namespace {
 
 // Of this thread alone: others that are at work on the machine do not count.
-double now() {
+double cpu_seconds() {
     timespec t{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
@@ -129,9 +129,9 @@ double Peak::flops_per_second(double seconds) const {
     [[maybe_unused]] static uint64_t volatile sink;
     int64_t calls = 64;
     for (;;) {
-        const double begin = now();
+        const double begin = cpu_seconds();
         sink = run(calls);
-        const double took = now() - begin;
+        const double took = cpu_seconds() - begin;
         if (took >= seconds / 2) return flops * static_cast<double>(calls) / took;
         calls = took > 0 ? static_cast<int64_t>(static_cast<double>(calls) * std::min(16.0, seconds / took)) + 1
                          : calls * 16;

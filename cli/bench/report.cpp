@@ -10,7 +10,6 @@ namespace gradus::cli {
 namespace {
 
 constexpr double kBusy = 0.05;       // of the machine; a daemon takes less
-constexpr double kBeyond = 4;        // a factor that neighbours alone do not make
 constexpr double kAboveLimit = 1.1;  // of the limit: then the limit was disturbed, not the operator fast
 constexpr double kUnsteady = 1.5;    // of the quartiles
 

@@ -37,7 +37,7 @@ struct Tally {
     bool pass() const { return faults.empty(); }
 };
 
-struct Case {
+struct SweptCall {
     std::vector<std::string> words;  // with dtype and seed
     bool own;                        // the user's words: what is wrong with them is the user's mistake
 };
@@ -51,7 +51,7 @@ class Checker {
         many_ = std::to_string(std::max(2, threads));  // more than one in any case: bits must not depend on it
     }
 
-    void check(Tally& tally, const Case& c) const {
+    void check(Tally& tally, const SweptCall& c) const {
         try {
             Question question(make_call(*tally.op, c.words));
             for (const std::string& isa : isas_) check(tally, c, question, isa);
@@ -66,7 +66,7 @@ class Checker {
     }
 
   private:
-    static std::string reproduce(const Tally& tally, const Case& c, const std::string& isa) {
+    static std::string reproduce(const Tally& tally, const SweptCall& c, const std::string& isa) {
         return fmt::format("gradus check {} {} --isa {}", tally.op->name, quoted(c.words), isa);
     }
 
@@ -77,7 +77,7 @@ class Checker {
         return out;
     }
 
-    void check(Tally& tally, const Case& c, Question& question, const std::string& isa) const {
+    void check(Tally& tally, const SweptCall& c, Question& question, const std::string& isa) const {
         const ScopedOption cap("max_isa", isa);
         const Call& call = question.call();
         const Call many = result(call, many_);
@@ -98,7 +98,7 @@ class Checker {
         }
     }
 
-    static void judge_output(Tally& tally, const Case& c, const std::string& isa, const Argument& argument,
+    static void judge_output(Tally& tally, const SweptCall& c, const std::string& isa, const Argument& argument,
                              const Tensor& got, Question& question) {
         const Answers answers = question.answers(argument.name);
         const Judgement j = judge(question.subject(argument.name, got), {}, &answers);
@@ -126,8 +126,8 @@ std::vector<std::string> chosen_isas(const CheckOptions& options) {
     return options.quick ? std::vector<std::string>{known.back()} : known;
 }
 
-std::vector<Case> cases_of(const Operator& op, const std::vector<std::string>& own, int64_t seed) {
-    std::vector<Case> cases;
+std::vector<SweptCall> cases_of(const Operator& op, const std::vector<std::string>& own, int64_t seed) {
+    std::vector<SweptCall> cases;
     const auto add = [&](const std::vector<std::string>& words) {
         for (const std::string& dtype : is_typed(words) ? std::vector<std::string>{""} : float_dtypes(op)) {
             cases.push_back({with_seed(words, seed), !own.empty()});
@@ -203,7 +203,7 @@ void check_command(const CheckOptions& options, Session& session) {
     if (options.threads > 0) threads.emplace("num_threads", std::to_string(options.threads));
     const double start = now();
     std::vector<Tally> tallies;
-    std::vector<std::vector<Case>> cases;
+    std::vector<std::vector<SweptCall>> cases;
     int64_t steps = 0;
     for (const Operator* op : words.operators) {
         tallies.push_back({.op = op, .where = {}, .faults = {}, .unsupported = {}});
@@ -214,7 +214,7 @@ void check_command(const CheckOptions& options, Session& session) {
         const Checker checker(options, isas);
         Progress progress("checking", steps);
         for (size_t i = 0; i < tallies.size(); ++i)
-            for (const Case& c : cases[i]) {
+            for (const SweptCall& c : cases[i]) {
                 progress.step(tallies[i].op->name + " " + quoted(c.words));
                 if (tallies[i].unsupported.empty()) checker.check(tallies[i], c);
             }

@@ -18,8 +18,6 @@ namespace {
 // NumPy's own readers refuse more than 10000 by default.
 constexpr uint32_t kLongestHeader = 1 << 16;
 
-[[noreturn]] void refuse(const std::string& path, const std::string& why) { throw Failure(kUsage, path + ": " + why); }
-
 NpyHeader read_header(Input& file) {
     unsigned char start[8];
     if (file.size() < static_cast<int64_t>(sizeof start))

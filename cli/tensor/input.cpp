@@ -9,11 +9,8 @@
 #include "cli/base/failure.h"
 
 namespace gradus::cli {
-namespace {
 
-[[noreturn]] void refuse(const std::string& name, const std::string& why) { throw Failure(kUsage, name + ": " + why); }
-
-}  // namespace
+void refuse(const std::string& file, const std::string& why) { throw Failure(kUsage, file + ": " + why); }
 
 Input::Input(const std::string& path) : name_(path), file_(nullptr, &std::fclose) {
     struct stat status {};

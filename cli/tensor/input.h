@@ -10,6 +10,8 @@
 
 namespace gradus::cli {
 
+[[noreturn]] void refuse(const std::string& file, const std::string& why);  // Failure(kUsage)
+
 class Input {
   public:
     explicit Input(const std::string& path);             // a regular file; Failure(kUsage) for anything else

@@ -14,10 +14,6 @@ namespace {
 constexpr uint32_t kEnd = 0x06054b50, kEnd64 = 0x06064b50, kEntry = 0x02014b50, kLocal = 0x04034b50;
 constexpr uint32_t kIn64 = 0xFFFFFFFF;  // the number is in the extra field, in 64 bits
 
-[[noreturn]] void refuse(const Input& archive, const std::string& why) {
-    throw Failure(kUsage, archive.name() + ": " + why);
-}
-
 // Little-endian numbers at places that were checked to be there.
 uint64_t number(std::span<const char> bytes, size_t at, int width) {
     uint64_t value = 0;
@@ -27,7 +23,7 @@ uint64_t number(std::span<const char> bytes, size_t at, int width) {
 
 std::vector<char> bytes_at(Input& archive, int64_t at, int64_t count, const char* what) {
     archive.seek(at);
-    if (count > archive.left()) refuse(archive, fmt::format("truncated: {} is not all there", what));
+    if (count > archive.left()) refuse(archive.name(), fmt::format("truncated: {} is not all there", what));
     std::vector<char> bytes(static_cast<size_t>(count));
     archive.read(bytes.data(), count, what);
     return bytes;
@@ -46,13 +42,14 @@ std::vector<char> directory(Input& archive) {
         if (begin == kIn64 && at >= 20) {
             const auto end = static_cast<int64_t>(number(tail, place - 12, 8));
             const std::vector<char> wide = bytes_at(archive, end, 56, "the directory's end");
-            if (number(wide, 0, 4) != kEnd64) refuse(archive, "the archive's directory has no end");
+            if (number(wide, 0, 4) != kEnd64) refuse(archive.name(), "the archive's directory has no end");
             size = static_cast<int64_t>(number(wide, 40, 8)), begin = static_cast<int64_t>(number(wide, 48, 8));
         }
-        if (size < 0 || begin < 0 || begin > archive.size() - size) refuse(archive, "its directory lies outside");
+        if (size < 0 || begin < 0 || begin > archive.size() - size)
+            refuse(archive.name(), "its directory lies outside");
         return bytes_at(archive, begin, size, "the directory");
     }
-    refuse(archive, "not a .npz file: no zip archive");
+    refuse(archive.name(), "not a .npz file: no zip archive");
 }
 
 // Sizes and the offset beyond 4 GB, in the order in which they were left out.
@@ -77,17 +74,17 @@ std::vector<NpzMember> npz_members(Input& archive) {
     const std::vector<char> bytes = directory(archive);
     std::vector<NpzMember> members;
     for (std::span<const char> rest = bytes; rest.size() >= 46;) {
-        if (number(rest, 0, 4) != kEntry) refuse(archive, "its directory is damaged");
+        if (number(rest, 0, 4) != kEntry) refuse(archive.name(), "its directory is damaged");
         const auto name = static_cast<size_t>(number(rest, 28, 2)), extra = static_cast<size_t>(number(rest, 30, 2)),
                    comment = static_cast<size_t>(number(rest, 32, 2));
-        if (46 + name + extra + comment > rest.size()) refuse(archive, "its directory is damaged");
+        if (46 + name + extra + comment > rest.size()) refuse(archive.name(), "its directory is damaged");
         const auto method = number(rest, 10, 2), flags = number(rest, 8, 2);
         NpzMember member{std::string(rest.data() + 46, name),        static_cast<int64_t>(number(rest, 42, 4)),
                          static_cast<int64_t>(number(rest, 20, 4)),  static_cast<int64_t>(number(rest, 24, 4)),
                          static_cast<uint32_t>(number(rest, 16, 4)), method == 8};
         read_extra(rest.subspan(46 + name, extra), member);
         if ((method != 0 && method != 8) || (flags & 1) != 0)
-            refuse(archive, fmt::format("{} is packed in a way that NumPy does not use", member.name));
+            refuse(archive.name(), fmt::format("{} is packed in a way that NumPy does not use", member.name));
         if (member.name.ends_with(".npy")) {
             member.name.resize(member.name.size() - 4);
             members.push_back(std::move(member));
@@ -99,14 +96,15 @@ std::vector<NpzMember> npz_members(Input& archive) {
 
 std::vector<char> read_member(Input& archive, const NpzMember& member) {
     const std::vector<char> local = bytes_at(archive, member.offset, 30, "a member's header");
-    if (number(local, 0, 4) != kLocal) refuse(archive, fmt::format("{} is not where the directory says", member.name));
+    if (number(local, 0, 4) != kLocal)
+        refuse(archive.name(), fmt::format("{} is not where the directory says", member.name));
     const auto skip = static_cast<int64_t>(number(local, 26, 2) + number(local, 28, 2));
     const std::vector<char> packed =
         bytes_at(archive, member.offset + 30 + skip, member.packed, "a member of the archive");
     // Deflate makes at most 1032 bytes of one: a size beyond that is a lie that would cost memory.
     if (member.unpacked < 0 || member.unpacked / 1032 > member.packed ||
         (!member.deflated && member.unpacked != member.packed))
-        refuse(archive, fmt::format("{}: {} bytes cannot hold {}", member.name, member.packed, member.unpacked));
+        refuse(archive.name(), fmt::format("{}: {} bytes cannot hold {}", member.name, member.packed, member.unpacked));
     std::vector<char> content(static_cast<size_t>(member.unpacked));
     if (member.deflated) {
         z_stream stream{};
@@ -125,12 +123,13 @@ std::vector<char> read_member(Input& archive, const NpzMember& member) {
         }
         inflateEnd(&stream);
         if (status != Z_STREAM_END || made != content.size())
-            refuse(archive, fmt::format("{}: it cannot be unpacked", member.name));
+            refuse(archive.name(), fmt::format("{}: it cannot be unpacked", member.name));
     } else {
         content = packed;
     }
     const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size());
-    if (crc != member.crc) refuse(archive, fmt::format("{}: its bytes are not those that were packed", member.name));
+    if (crc != member.crc)
+        refuse(archive.name(), fmt::format("{}: its bytes are not those that were packed", member.name));
     return content;
 }
 

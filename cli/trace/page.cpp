@@ -10,8 +10,6 @@
 namespace gradus::cli {
 namespace {
 
-using json = nlohmann::ordered_json;
-
 constexpr size_t kMostEvents = 300'000;  // what a browser draws without a thought; of more, the newest
 constexpr size_t kMostFindings = 100;
 constexpr const char* kKinds[] = {"call", "blocking", "computing", "copy", "waiting", "free", "callback", "other"};
@@ -25,11 +23,11 @@ class Strings {
         if (fresh) all_.push_back(text);
         return it->second;
     }
-    const json& all() const { return all_; }
+    const ordered_json& all() const { return all_; }
 
   private:
     std::map<std::string, size_t> index_;
-    json all_ = json::array();
+    ordered_json all_ = ordered_json::array();
 };
 
 bool blocks(const std::string& function) {
@@ -53,8 +51,9 @@ class Data {
   public:
     explicit Data(const Timeline& timeline) : timeline_(timeline), from_(first_drawn()) {}
 
-    json make() {
-        json rows = json::array(), counters = json::array(), arrows = json::object(), findings = json::array();
+    ordered_json make() {
+        ordered_json rows = ordered_json::array(), counters = ordered_json::array(), arrows = ordered_json::object(),
+                     findings = ordered_json::array();
         for (const TraceRow& row : timeline_.rows)
             rows.push_back({{"group", row.group}, {"name", row.name}, {"kind", row.kind}, {"events", events_of(row)}});
         for (const TraceCounter& counter : timeline_.counters)
@@ -62,7 +61,7 @@ class Data {
                                 {"name", counter.name},
                                 {"unit", counter.unit},
                                 {"points", points_of(counter)}});
-        for (const char* kind : {"launch", "record", "sync"}) arrows[kind] = json::array();
+        for (const char* kind : {"launch", "record", "sync"}) arrows[kind] = ordered_json::array();
         for (const TraceArrow& arrow : timeline_.arrows) {
             if (arrow.from < from_) continue;
             for (const int64_t value : {static_cast<int64_t>(arrow.from_row), arrow.from - from_,
@@ -71,7 +70,7 @@ class Data {
         }
         for (const TraceFinding& finding : timeline_.findings) {
             if (findings.size() == kMostFindings) break;
-            json places = json::array();
+            ordered_json places = ordered_json::array();
             for (const auto& [row, at] : finding.places) places.push_back({row, at - from_});
             findings.push_back({{"id", finding.id}, {"level", finding.level}, {"places", places}});
         }
@@ -98,8 +97,8 @@ class Data {
         return *cut;
     }
 
-    json events_of(const TraceRow& row) {
-        json flat = json::array();
+    ordered_json events_of(const TraceRow& row) {
+        ordered_json flat = ordered_json::array();
         for (const TraceEvent& event : row.events) {
             if (event.begin < from_) continue;
             flat.push_back(event.begin - from_);
@@ -113,11 +112,11 @@ class Data {
 
     int64_t args_of(const TraceEvent& event) {
         if (event.args.empty()) return -1;
-        json flat = json::array();
+        ordered_json flat = ordered_json::array();
         for (const auto& [key, value] : event.args.items()) {
             flat.push_back(strings_[key]);
             if (value.is_string())
-                flat.push_back(json::array({strings_[value.get<std::string>()]}));
+                flat.push_back(ordered_json::array({strings_[value.get<std::string>()]}));
             else
                 flat.push_back(value);
         }
@@ -125,8 +124,8 @@ class Data {
         return static_cast<int64_t>(args_.size()) - 1;
     }
 
-    json points_of(const TraceCounter& counter) const {
-        json flat = json::array();
+    ordered_json points_of(const TraceCounter& counter) const {
+        ordered_json flat = ordered_json::array();
         for (const auto& [at, value] : counter.points) {
             if (at < from_) continue;
             flat.push_back(at - from_);
@@ -138,7 +137,7 @@ class Data {
     const Timeline& timeline_;
     const int64_t from_;
     Strings strings_;
-    json args_ = json::array();
+    ordered_json args_ = ordered_json::array();
 };
 
 void add_facts(Page& page, const Timeline& timeline, int64_t from) {
@@ -247,8 +246,8 @@ void add_tables(Page& page, const Timeline& timeline) {
 }
 
 // Inside <script> the text ends at the next "</": it is written so that there is none.
-std::string in_script(const json& data) {
-    const std::string text = data.dump(-1, ' ', false, json::error_handler_t::replace);
+std::string in_script(const ordered_json& data) {
+    const std::string text = data.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
     std::string safe;
     for (const char c : text) safe += c == '<' ? std::string("\\u003c") : std::string(1, c);
     return safe;

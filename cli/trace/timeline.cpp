@@ -12,11 +12,9 @@
 namespace gradus::cli {
 namespace {
 
-using json = nlohmann::ordered_json;
-
 constexpr uint64_t kRowsOfProcess = 512;  // the library's numbers for rows: as many for every process
 
-int64_t ns(const json& micros) { return std::llround(micros.get<double>() * 1e3); }
+int64_t ns(const ordered_json& micros) { return std::llround(micros.get<double>() * 1e3); }
 
 class Reader {
   public:
@@ -47,22 +45,22 @@ class Reader {
         int64_t at;
     };
     struct Found {
-        json event;
+        ordered_json event;
         uint64_t process;
     };
 
     [[noreturn]] void refuse() const {
         throw Failure(kUsage, fmt::format("{}: not a trace that gradus has written", path_));
     }
-    json parse(const std::string& text) const {
-        json value = json::parse(text, nullptr, false);
+    ordered_json parse(const std::string& text) const {
+        ordered_json value = ordered_json::parse(text, nullptr, false);
         if (value.is_discarded() || !value.is_object()) refuse();
         return value;
     }
     void read_head(const std::string& line);
-    void read_event(const json& event);
-    void read_name(const json& event, const Key& key);
-    void add_span(const json& event, const Key& key, int64_t length);
+    void read_event(const ordered_json& event);
+    void read_name(const ordered_json& event, const Key& key);
+    void add_span(const ordered_json& event, const Key& key, int64_t length);
     void finish();
     void name_rows();
     void place_arrows();
@@ -86,18 +84,18 @@ class Reader {
 void Reader::read_head(const std::string& line) {
     const size_t end = line.find(",\"traceEvents\":[");
     if (end == std::string::npos) refuse();
-    const json head = parse(line.substr(0, end) + "}");
+    const ordered_json head = parse(line.substr(0, end) + "}");
     try {
-        const json& other = head.at("otherData");
+        const ordered_json& other = head.at("otherData");
         timeline_.program = other.at("program").get<std::string>();
         timeline_.memory_limit = other.at("memory limit GB/s").get<double>();
         timeline_.lost = other.at("calls lost").get<int64_t>() + other.at("tasks lost").get<int64_t>();
-    } catch (const json::exception&) {
+    } catch (const ordered_json::exception&) {
         refuse();
     }
 }
 
-void Reader::read_event(const json& event) try {
+void Reader::read_event(const ordered_json& event) try {
     const std::string phase = event.at("ph");
     const Key key{event.at("pid").get<uint64_t>(), event.at("tid").get<uint64_t>()};
     if (phase == "M") return read_name(event, key);
@@ -119,21 +117,21 @@ void Reader::read_event(const json& event) try {
     }
     if (phase == "i" && event.at("cat") == "finding") findings_.push_back({event, key.first / kRowsOfProcess});
     if (phase == "i" && event.at("cat") == "never ran") add_span(event, key, 0);
-} catch (const json::exception&) {
+} catch (const ordered_json::exception&) {
     refuse();
 }
 
-void Reader::read_name(const json& event, const Key& key) {
+void Reader::read_name(const ordered_json& event, const Key& key) {
     const std::string what = event.at("name");
     if (what == "process_name") processes_[key.first].name = event.at("args").at("name");
     if (what == "process_labels") processes_[key.first].label = event.at("args").at("labels");
     if (what == "thread_name") names_[key] = event.at("args").at("name");
 }
 
-void Reader::add_span(const json& event, const Key& key, int64_t length) {
+void Reader::add_span(const ordered_json& event, const Key& key, int64_t length) {
     const int64_t at = ns(event.at("ts"));
     first_ = std::min(first_, at);
-    json args = event.value("args", json::object());
+    ordered_json args = event.value("args", ordered_json::object());
     if (args.contains("Task Id")) tasks_[{key.first / kRowsOfProcess, args.at("Task Id").get<uint64_t>()}] = {key, at};
     rows_[key].events.push_back({at, length, event.at("name"), event.at("cat"), std::move(args)});
 }
@@ -179,11 +177,11 @@ void Reader::place_arrows() {
 
 void Reader::place_findings() {
     for (const auto& [event, process] : findings_) {
-        const json& args = event.at("args");
+        const ordered_json& args = event.at("args");
         TraceFinding finding{
             event.at("name"), args.value("level", "error"), args.value("text", ""), args.value("site", ""), {}};
         if (const std::string other = args.value("other site", ""); !other.empty()) finding.site += " and " + other;
-        for (const json& task : args.value("tasks", json::array())) {
+        for (const ordered_json& task : args.value("tasks", ordered_json::array())) {
             const auto it = tasks_.find({process, task.get<uint64_t>()});
             if (it != tasks_.end()) finding.places.emplace_back(index_.at(it->second.row), it->second.at - first_);
         }
@@ -200,7 +198,7 @@ void Reader::finish() {
     place_arrows();
     try {
         place_findings();
-    } catch (const json::exception&) {
+    } catch (const ordered_json::exception&) {
         refuse();
     }
     for (auto& [key, counter] : counters_) {

@@ -9,10 +9,12 @@
 
 namespace gradus::cli {
 
+using nlohmann::ordered_json;
+
 struct TraceEvent {
     int64_t begin, length;  // ns; begin since the first event of all
     std::string name, category;
-    nlohmann::ordered_json args;
+    ordered_json args;
 };
 
 struct TraceRow {

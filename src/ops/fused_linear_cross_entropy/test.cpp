@@ -7,8 +7,6 @@
 namespace gradus::testing {
 namespace {
 
-constexpr aclDataType kTypes[] = {ACL_FLOAT16, ACL_BF16};
-
 TEST(FusedLinearOnlineMaxSum, KnownAnswer) {
     for (const aclDataType type : kTypes) {
         const Problem p(of(type, {3, 4}, Doubles(12, 1)), of(type, {5, 4}, Doubles(20, 1)),

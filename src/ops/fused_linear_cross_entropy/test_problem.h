@@ -11,6 +11,8 @@
 
 namespace gradus::testing {
 
+inline constexpr aclDataType kTypes[] = {ACL_FLOAT16, ACL_BF16};
+
 using Doubles = std::vector<double>;
 inline size_t at2(int64_t i, int64_t n, int64_t j) { return static_cast<size_t>(i * n + j); }
 inline Array of(aclDataType type, const Shape& shape, const Doubles& values) {

@@ -7,8 +7,6 @@
 namespace gradus::testing {
 namespace {
 
-constexpr aclDataType kTypes[] = {ACL_FLOAT16, ACL_BF16};
-
 Call stats_call(int64_t tokens = 9, int64_t words = 130, int64_t hidden = 20, aclDataType type = ACL_BF16) {
     Random random("stats");
     return random_problem(random, type, tokens, words, hidden).stats(true);

@@ -4,8 +4,6 @@
 namespace gradus::testing {
 namespace {
 
-constexpr aclDataType kTypes[] = {ACL_FLOAT16, ACL_BF16};
-
 std::string name_of(const Sizes& s) {
     return std::string(type_name(s.type)) + " queries " + text(s.query_lengths) + " keys " + text(s.key_lengths) +
            " heads, group, D, Dv, size, count, mode, out " +

@@ -6,8 +6,6 @@
 namespace gradus::testing {
 namespace {
 
-constexpr aclDataType kTypes[] = {ACL_FLOAT16, ACL_BF16};
-
 auto shape(const char* name, const Shape& s) {
     return [=](Call& c) {
         c.tensor(name).values = Array(c.tensor(name).values.type, s);

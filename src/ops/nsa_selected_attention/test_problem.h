@@ -13,6 +13,8 @@
 
 namespace gradus::testing {
 
+inline constexpr aclDataType kTypes[] = {ACL_FLOAT16, ACL_BF16};
+
 using Doubles = std::vector<double>;
 using Ints = std::vector<int64_t>;
 
