@@ -158,9 +158,10 @@ std::string draw_roofs(const Plot& plot, const Roofs& roofs) {
         const double at = plot.y(roof.peak);
         svg += segment(plot.x(roof.peak / memory), at, plot.right(), at, style);
         above = std::min(at - 6, above - 14);  // two peaks that are nearly one: the words on each other's shoulders
-        // At its beginning: the dots of products are at its end.
-        svg += label(plot.x(roof.peak / memory) + 6, above, "style='fill:var(--accent)'",
-                     fmt::format("{:.0f} GFLOP/s, {}", roof.peak * 1e-9, roof.name));
+        const std::string words = fmt::format("{:.0f} GFLOP/s, {}", roof.peak * 1e-9, roof.name);
+        // At its beginning, if there is room: the dots of products are at its end.
+        svg += plot.narrow ? label(plot.right(), above, "text-anchor='end' style='fill:var(--accent)'", words)
+                           : label(plot.x(roof.peak / memory) + 6, above, "style='fill:var(--accent)'", words);
     }
     // At the bottom right, where nothing can lie under a slope that has risen.
     return svg + label(plot.right() - 4, plot.height - kBottom - 8, "text-anchor='end' style='fill:var(--accent)'",

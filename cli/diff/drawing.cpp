@@ -115,7 +115,9 @@ std::string draw_histogram(const Judgement& j, bool narrow) {
                         fmt::format("{}: {} elements", bar.full, bar.count));
         }
         const size_t sparse = narrow ? 7 : 14, every = 1 + bars.size() / (sparse + 1);
-        if (i == 0 || (bars.size() - i) % every == 1 % every)
+        // The last name may be a long one: where there is little room, the one before it gives way.
+        const bool crowded = narrow && i + 1 < bars.size() && i + 1 + every >= bars.size();
+        if (i == 0 || (!crowded && (bars.size() - i) % every == 1 % every))
             svg += i + 1 < bars.size() ? label(x + step / 2, kTop + kHeight + 18, "middle", bar.name)
                                        : label(x + step, kTop + kHeight + 18, "end", bar.name);
     }
