@@ -94,7 +94,7 @@ Status read_blocks(const char* argument, const void* counts, const void* displac
 
 // The buffers are apart, or as one of the ways of working in place has them: `allowed` of the receive buffer's address.
 Status check_overlap(const Call& call, bool allowed) {
-    const std::vector<Footprint> list = footprints_of(call.c);
+    const std::vector<Footprint> list = footprints_of(call.c, Gaps::joined);
     if (allowed || list.size() < 2 || list[0].begin + list[0].bytes <= list[1].begin ||
         list[1].begin + list[1].bytes <= list[0].begin)
         return {};

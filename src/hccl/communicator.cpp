@@ -1,6 +1,7 @@
 #include "hccl/communicator.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/observer.h"
 #include "runtime/context.h"
@@ -8,15 +9,26 @@
 namespace gradus::hccl {
 namespace {
 
-void add(std::vector<Footprint>& list, const std::byte* base, std::span<const Block> blocks, bool written,
-         const char* argument) {
-    uint64_t begin = ~uint64_t{0}, end = 0;
-    for (const Block& b : blocks) {
-        if (b.bytes == 0) continue;
-        begin = std::min(begin, b.offset);
-        end = std::max(end, b.offset + b.bytes);
+// More blocks with gaps between them than this count as one: to compare each with each would take too long.
+constexpr size_t kMostPieces = 512;
+
+// Blocks that touch are one, and so are all where gaps do not matter.
+std::vector<Block> joined(std::span<const Block> blocks, Gaps gaps) {
+    std::vector<Block> sorted, pieces;
+    std::copy_if(blocks.begin(), blocks.end(), std::back_inserter(sorted), [](const Block& b) { return b.bytes > 0; });
+    std::sort(sorted.begin(), sorted.end(), [](const Block& a, const Block& b) { return a.offset < b.offset; });
+    for (const Block& b : sorted) {
+        if (pieces.empty() || (gaps == Gaps::apart && b.offset > pieces.back().offset + pieces.back().bytes))
+            pieces.push_back(b);
+        else
+            pieces.back().bytes = std::max(pieces.back().bytes, b.offset + b.bytes - pieces.back().offset);
     }
-    if (begin < end) list.push_back({base + begin, end - begin, written, argument});
+    return pieces.size() > kMostPieces ? joined(blocks, Gaps::joined) : pieces;
+}
+
+void add(std::vector<Footprint>& list, const std::byte* base, std::span<const Block> blocks, Gaps gaps, bool written,
+         const char* argument) {
+    for (const Block& b : joined(blocks, gaps)) list.push_back({base + b.offset, b.bytes, written, argument});
 }
 
 // Only what the program got from us, unless option `memory` says that any will do.
@@ -55,10 +67,10 @@ Status check_own(const Batch& batch, uint32_t rank) {
 }
 
 // For who observes.
-std::unique_ptr<TaskInfo> info_of(const std::vector<Footprint>& footprints, size_t partners) {
+std::unique_ptr<TaskInfo> info_of(const Work& work, size_t partners) {
     auto info = gradus::describe(TaskKind::collective);
     if (!info) return info;
-    for (const Footprint& f : footprints) {
+    for (const Footprint& f : footprints_of(work, Gaps::apart)) {
         const auto bytes = static_cast<int64_t>(f.bytes);
         const TensorView view{.rank = 1, .size = {bytes}, .stride = {1}, .dtype = DType::u8};
         info->accesses.push_back({f.argument, f.begin, view, !f.written, f.written});
@@ -71,19 +83,19 @@ std::unique_ptr<TaskInfo> info_of(const std::vector<Footprint>& footprints, size
 
 }  // namespace
 
-std::vector<Footprint> footprints_of(const Work& work) {
+std::vector<Footprint> footprints_of(const Work& work, Gaps gaps) {
     std::vector<Footprint> list;
     if (const auto* batch = std::get_if<Batch>(&work)) {
         for (const Transfer& t : *batch) {
             const Block whole{0, t.bytes};
-            add(list, t.data, {&whole, 1}, !t.sends, t.sends ? "sendBuf" : "recvBuf");
+            add(list, t.data, {&whole, 1}, gaps, !t.sends, t.sends ? "sendBuf" : "recvBuf");
         }
         return list;
     }
     const auto& c = std::get<Collective>(work);
     const bool one = c.terms.kind == Kind::broadcast;
-    add(list, c.send, c.out, false, one ? "buf" : "sendBuf");
-    add(list, c.recv, c.in, true, one ? "buf" : "recvBuf");
+    add(list, c.send, c.out, gaps, false, one ? "buf" : "sendBuf");
+    add(list, c.recv, c.in, gaps, true, one ? "buf" : "recvBuf");
     return list;
 }
 
@@ -141,9 +153,9 @@ Status submit(const std::shared_ptr<Communicator>& comm, Work work, aclrtStream 
     if (const auto* const transfers = std::get_if<Batch>(&work)) GRADUS_TRY(check_own(*transfers, comm->is.rank));
     GRADUS_TRY(comm->failure());
     std::unique_ptr<CommTask> task = comm->make_task(std::move(work));
-    const std::vector<Footprint> footprints = footprints_of(task->work());
+    const std::vector<Footprint> footprints = footprints_of(task->work(), Gaps::joined);
     const auto* const batch = std::get_if<Batch>(&task->work());
-    task->info = info_of(footprints, batch != nullptr ? batch->size() : comm->is.ranks);
+    task->info = info_of(task->work(), batch != nullptr ? batch->size() : comm->is.ranks);
     tell(task->info.get(), &Observer::on_attempt);
     for (const Footprint& footprint : footprints) GRADUS_TRY(check_memory(footprint, settings->memory, *task));
     task->to_library(footprints);

@@ -29,7 +29,10 @@ struct Footprint {
     bool written;
     const char* argument;
 };
-std::vector<Footprint> footprints_of(const Work& work);
+// Of blocks with gaps between them: the range from the first to the last, which one allocation must hold, or what is
+// really read and written.
+enum class Gaps { joined, apart };
+std::vector<Footprint> footprints_of(const Work& work, Gaps gaps);
 
 // How a communicator has ended; shared by ranks of one process. Behind the process lock.
 struct Fate {

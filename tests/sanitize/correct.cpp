@@ -297,6 +297,21 @@ CORRECT(two_ranks_exchange) {
     glu(a, x, ranks.streams[0]);
 }
 
+// Between the blocks of a collective lies what is the program's own.
+CORRECT(gaps_of_a_collective) {
+    Buffer a(4096), b(4096), c(4096), d(4096);
+    const Ranks ranks;
+    const uint64_t counts[] = {64, 64}, displacements[] = {0, 256};
+    void *const from[] = {a, b}, *const to[] = {c, d};
+    for (int r = 0; r < 2; ++r)
+        MUST(HcclAlltoAllV(from[r], counts, displacements, HCCL_DATA_TYPE_FP32, to[r], counts, displacements,
+                           HCCL_DATA_TYPE_FP32, ranks.comms[r], ranks.streams[r]));
+    const Stream other;
+    MUST(aclrtMemsetAsync(c.at(256), 768, 0, 768, other));
+    MUST(aclrtMemsetAsync(b.at(256), 768, 0, 768, other));
+    sync(other);
+}
+
 CORRECT(wait_for_a_destroyed_event) {
     Buffer x(kX), y(kX), z(kY);
     Stream s1, s2;

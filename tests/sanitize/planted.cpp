@@ -744,6 +744,22 @@ PLANTED(ranks_share_a_receive_buffer) {
     ranks.all_reduce(1, x, mended ? z : y);  // b
 }
 
+// expect race argument=devPtr
+PLANTED(last_block_of_a_collective_written) {
+    Buffer x(4096), y(4096);
+    Stream other;
+    const Ranks ranks;
+    const auto exchange = [&](int rank, void* from, void* to) {
+        const uint64_t counts[] = {64, 64}, displacements[] = {0, 256};
+        return HcclAlltoAllV(from, counts, displacements, HCCL_DATA_TYPE_FP32, to, counts, displacements,
+                             HCCL_DATA_TYPE_FP32, ranks.comms[rank], ranks.streams[rank]);
+    };
+    MUST(exchange(0, x, y));  // b
+    MUST(exchange(1, x.at(2048), y.at(2048)));
+    MUST(aclrtMemsetAsync(y.at(mended ? 1280 : 1276), 4, 0, 4, other));  // a
+    sync(other);
+}
+
 // expect race argument=x
 PLANTED(before_the_collective_not_after_it) {
     Buffer x(kX), y(kX), z(kY), a(kX), b(kX);
