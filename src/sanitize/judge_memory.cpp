@@ -47,11 +47,12 @@ void Sanitizer::judge_memory(const TaskInfo& task, const Access& access) {
     if (access.view.empty()) return;
     const TensorView::Extent extent = access.view.extent();
     Memory* const memory = shadow_.find(access.address + extent.begin);
-    const Memory* const freed = shadow_.find_freed(access.address + extent.begin);
+    const auto find_freed = [&] { return shadow_.find_freed(access.address + extent.begin); };
     if (memory != nullptr) {
         memory->used = true;
         if (!options_.memcheck) return;
-        if (freed != nullptr && task.kind == TaskKind::launch) judge_reuse(task, access, *memory, *freed);
+        if (task.kind == TaskKind::launch)
+            if (const Memory* const freed = find_freed()) judge_reuse(task, access, *memory, *freed);
         const auto end = static_cast<size_t>(access.address - memory->info.address + extent.end);
         if (end > memory->info.size && end <= memory->info.footprint)
             report({"beyond-size",
@@ -65,7 +66,8 @@ void Sanitizer::judge_memory(const TaskInfo& task, const Access& access) {
                     {{"function", task.function}, {"argument", access.argument}}});
         return;
     }
-    if (freed == nullptr || !options_.memcheck) return;
+    const Memory* const freed = options_.memcheck ? find_freed() : nullptr;
+    if (freed == nullptr) return;
     const auto executor = executors_.find(task.executor);
     const bool again = executor != executors_.end() && executor->second.launches > 0;
     report({again ? "stale-address" : "use-after-free",

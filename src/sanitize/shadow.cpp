@@ -60,8 +60,30 @@ Memory* Shadow::release(uint64_t allocation, Site site, const char* function) {
     freed.until = now;
     live_.erase(freed.info.address);
     by_id_.erase(it);
-    if (freed_.size() > kFreedMost) freed_.erase(freed_.begin());
+    cover(freed.info.address, freed.info.address + freed.info.footprint, now);
+    if (freed_.size() > kFreedMost) forget_oldest();
     return &freed;
+}
+
+// What was freed there before, as far as it lies under the new part, is not found any more.
+void Shadow::cover(const std::byte* begin, const std::byte* end, uint64_t moment) {
+    auto it = freed_at_.upper_bound(begin);
+    if (it != freed_at_.begin() && std::prev(it)->second.end > begin) --it;
+    while (it != freed_at_.end() && it->first < end) {
+        const auto [from, part] = *it;
+        it = freed_at_.erase(it);
+        if (from < begin) freed_at_[from] = {begin, part.moment};
+        if (part.end > end) freed_at_[end] = part;
+    }
+    freed_at_[begin] = {end, moment};
+}
+
+void Shadow::forget_oldest() {
+    const auto& [moment, oldest] = *freed_.begin();
+    const std::byte* const end = oldest.info.address + oldest.info.footprint;
+    for (auto it = freed_at_.lower_bound(oldest.info.address); it != freed_at_.end() && it->first < end;)
+        it = it->second.moment == moment ? freed_at_.erase(it) : std::next(it);
+    freed_.erase(freed_.begin());
 }
 
 Memory* Shadow::find(const void* address) {
@@ -72,10 +94,9 @@ Memory* Shadow::find(const void* address) {
 }
 
 const Memory* Shadow::find_freed(const void* address) const {
-    for (auto it = freed_.rbegin(); it != freed_.rend(); ++it)
-        if (address >= it->second.info.address && address < it->second.info.address + it->second.info.footprint)
-            return &it->second;
-    return nullptr;
+    const auto it = freed_at_.upper_bound(static_cast<const std::byte*>(address));
+    if (it == freed_at_.begin() || std::prev(it)->second.end <= address) return nullptr;
+    return &freed_.at(std::prev(it)->second.moment);
 }
 
 Memory* Shadow::by_id(uint64_t id) {

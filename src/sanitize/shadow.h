@@ -62,10 +62,19 @@ class Shadow {
   private:
     static constexpr size_t kFreedMost = 10000;
 
+    void cover(const std::byte* begin, const std::byte* end, uint64_t moment);
+    void forget_oldest();
+
     uint64_t moment_ = 0;
     std::map<const std::byte*, Memory> live_;
     std::map<uint64_t, Memory*> by_id_;
     std::map<uint64_t, Memory> freed_;  // by moment
+    // The same by address, without overlap: what was freed there last.
+    struct FreedPart {
+        const std::byte* end;
+        uint64_t moment;
+    };
+    std::map<const std::byte*, FreedPart> freed_at_;
 };
 
 }  // namespace gradus::sanitize

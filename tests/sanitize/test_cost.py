@@ -1,0 +1,27 @@
+"""What the sanitizer costs, as ratios between runs of one machine."""
+import os
+import subprocess
+import unittest
+
+VARIOUS = os.environ["VARIOUS"]
+
+
+def nanoseconds(name):
+    done = subprocess.run([VARIOUS, name], capture_output=True, text=True, timeout=600, check=True,
+                          env=dict(os.environ, GRADUS_SANITIZE="on,log=/dev/null"))
+    return float(done.stdout)
+
+
+@unittest.skipIf(os.environ.get("SANITIZED"), "a compiler's sanitizer has costs of its own")
+class Cost(unittest.TestCase):
+    def test_frees_before(self):
+        plain = freed = float("inf")
+        for _ in range(10):  # others on the machine may disturb a run, and not all of them
+            plain, freed = min(plain, nanoseconds("tiny_calls")), min(freed, nanoseconds("tiny_calls_after_many_frees"))
+            if freed < 2 * plain:
+                return
+        self.fail(f"{freed:.0f} ns a call after 10,000 frees, {plain:.0f} before")
+
+
+if __name__ == "__main__":
+    unittest.main()
