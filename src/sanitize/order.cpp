@@ -260,9 +260,22 @@ void Order::stream_end(uint64_t stream) {
     if (it == streams_.end()) return;
     const bool known = host_.at(stream) >= it->second.number;
     streams_.erase(it);
-    if (!known) return;  // it was destroyed by force: what it did is still unordered
+    if (!known) return void(forced_.insert(stream));
     host_.forget(stream);
-    for (auto& [id, other] : streams_) other.clock.forget(stream);
+    for (auto& [id, other] : streams_) {
+        other.clock.forget(stream);
+        other.edges.erase(stream);
+    }
+    if (++ended_ >= kEndedMost) forget_ended();
+}
+
+// Now and then: clocks of records bring streams back that have ended.
+void Order::forget_ended() {
+    const auto gone = [this](uint64_t id) { return !streams_.contains(id) && !forced_.contains(id); };
+    host_.forget_if(gone);
+    old_.clock.forget_if(gone);
+    for (auto& [id, stream] : streams_) stream.clock.forget_if(gone);
+    ended_ = 0;
 }
 
 const Asked* Order::unfinished() const {

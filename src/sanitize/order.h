@@ -18,6 +18,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -40,6 +41,10 @@ class Clock {
         for (const auto& [stream, number] : other.known_) advance(stream, number);
     }
     void forget(uint64_t stream) { known_.erase(stream); }
+    template <typename F>
+    void forget_if(const F& gone) {
+        std::erase_if(known_, [&](const auto& entry) { return gone(entry.first); });
+    }
 
   private:
     std::map<uint64_t, uint64_t> known_;
@@ -137,7 +142,7 @@ class Order {
         std::map<uint64_t, Edge> edges;
     };
 
-    static constexpr size_t kRecordsMost = 20000;
+    static constexpr size_t kRecordsMost = 20000, kEndedMost = 1000;
 
     uint64_t recorder_of(uint64_t record) const;
     const Recorded* find_record(uint64_t record) const;
@@ -150,6 +155,7 @@ class Order {
     void keep(const Asked& task, uint64_t number, const Access& access, uint64_t allocation, const Clock& known);
     void learn(const Clock& clock);
     void retire();
+    void forget_ended();
 
     const Report report_;
     const Find find_;
@@ -157,6 +163,8 @@ class Order {
     const bool keep_all_;
     Clock host_;
     std::map<uint64_t, StreamState> streams_;
+    std::set<uint64_t> forced_;  // streams that were destroyed by force: what they did is still unordered
+    size_t ended_ = 0;           // others, since their numbers were forgotten
     std::map<uint64_t, Recorded> records_;
     Recorded
         old_;  // of all records up to `old_until_`, joined: who waits for one of them knows too much, never too little

@@ -254,6 +254,32 @@ CORRECT(does_not_grow) {
     }
 }
 
+// Nor does anything stay of a stream that is gone.
+CORRECT(streams_come_and_go) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return;  // it grows itself
+#endif
+    constexpr int kStreams = 40000;
+    Buffer x(kX), y(kY);
+    const Stream main;
+    long settled = 0;
+    for (int i = 0; i < kStreams; ++i) {
+        const Stream s;
+        const Event e;
+        MUST(aclrtMemsetAsync(x, kX, 0, kX, s));
+        order(s, main, e);
+        MUST(aclrtMemsetAsync(y, kY, 0, kY, main));
+        sync(s);
+        if (i == kStreams / 2) settled = resident_kilobytes();
+    }
+    sync(main);
+    const long grown = resident_kilobytes() - settled;
+    if (grown > 1024) {
+        std::fprintf(stderr, "%ld KiB more at the end than half way\n", grown);
+        std::_Exit(97);
+    }
+}
+
 CORRECT(order_through_a_collective) {
     Buffer x(kX), y(kX), z(kY), a(kX), b(kX);
     const Ranks ranks;
