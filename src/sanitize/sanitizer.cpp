@@ -137,6 +137,7 @@ void Sanitizer::on_host_access_end(const TaskInfo& task) {
 }
 
 void Sanitizer::on_task(const TaskInfo& task) {
+    judge_direction(task);
     book(task);
     order_.task(task, site());
     if (copies_ >= 0 && task.kind == TaskKind::copy) copy_asked_[task.ticket] = {++copies_asked_, site()};

@@ -104,6 +104,7 @@ class Sanitizer final : public Observer {
     void judge_memory(const TaskInfo& task, const Access& access);
     void judge_reuse(const TaskInfo& task, const Access& access, const Memory& memory, const Memory& freed);
     void judge_executor(const TaskInfo& task);
+    void judge_direction(const TaskInfo& task);
     void book(const TaskInfo& task);
     void judge_read(const TaskInfo& task, const Access& access, Memory& memory);
     void hash_copy(const TaskInfo& task, uint64_t place, Site site);

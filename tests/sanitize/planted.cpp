@@ -805,6 +805,18 @@ PLANTED(device_synchronised_under_another_context) {
     MUST(aclrtDestroyContext(second));
 }
 
+// expect portability
+PLANTED(asynchronous_copy_on_the_host_without_limits) {
+    lift_limits();
+    Pinned from(kX), to(kX);
+    Stream s;
+    if (mended)
+        MUST(aclrtMemcpy(to, kX, from, kX, ACL_MEMCPY_HOST_TO_HOST));
+    else
+        MUST(aclrtMemcpyAsync(to, kX, from, kX, ACL_MEMCPY_HOST_TO_HOST, s));  // a
+    sync(s);
+}
+
 // expect portability error-ignored
 PLANTED(asynchronous_copy_on_the_host) {
     Pinned a(64), b(64);
