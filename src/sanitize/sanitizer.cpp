@@ -38,7 +38,7 @@ void Sanitizer::on_call(const char* function) {
     here.site = 0;
     here.handle = here.freed = here.stream = nullptr;
     here.findings = findings_.reported.load(std::memory_order_relaxed);
-    capture(here.stack);
+    capture(here.stack, current_site());
     // phase two comes by its attempt; tensors and the like are the host's own
     if (calls.in_callback == 0 || reads_errors(function)) return;
     if (std::strncmp(function, "aclrt", 5) != 0 && std::strncmp(function, "Hccl", 4) != 0) return;
@@ -69,15 +69,17 @@ void Sanitizer::on_create(HandleKind kind, const void* handle) {
 }
 
 void Sanitizer::on_destroy(HandleKind kind, const void* handle) {
-    handles_.erase(handle);
     // remembered for a while, for who uses it again
-    destroyed_[handle] = {kind, site(), current_function(), shadow_.moment()};
+    auto node = handles_.extract(handle);
+    if (node.empty()) return;
+    node.mapped() = {kind, site(), current_function(), shadow_.moment()};
+    destroyed_.insert(std::move(node));
     destroyed_order_.push_back(handle);
-    if (destroyed_order_.size() > kRemembered) {
-        destroyed_.erase(destroyed_order_.front());
-        executors_.erase(destroyed_order_.front());
-        destroyed_order_.pop_front();
-    }
+    if (destroyed_order_.size() <= kRemembered) return;
+    const auto oldest = destroyed_.find(destroyed_order_.front());
+    if (oldest->second.kind == HandleKind::executor) executors_.erase(oldest->first);
+    destroyed_.erase(oldest);
+    destroyed_order_.pop_front();
 }
 
 void Sanitizer::on_unknown(HandleKind kind, const void* handle) {

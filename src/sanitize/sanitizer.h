@@ -64,7 +64,7 @@ class Sanitizer final : public Observer {
     bool on_touch(const void* address, bool write, uintptr_t interrupted);
 
   private:
-    static constexpr size_t kRemembered = 10000;  // destroyed handles
+    static constexpr size_t kRemembered = 4000;  // destroyed handles: what fits a cache
 
     struct Handle {
         HandleKind kind;

@@ -1,10 +1,7 @@
 #include "sanitize/stacks.h"
 
 #include <cxxabi.h>
-#include <link.h>
-#include <unwind.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -12,58 +9,6 @@
 
 namespace gradus::sanitize {
 namespace {
-
-// Where this library lies. Found at load: asking the dynamic linker takes its lock, which a fork may leave taken.
-struct Image {
-    uintptr_t begin = UINTPTR_MAX, end = 0;
-    bool holds(uintptr_t pc) const { return pc >= begin && pc < end; }
-};
-
-int look(dl_phdr_info* info, size_t, void* out) {
-    Image image;
-    for (int i = 0; i < info->dlpi_phnum; ++i) {
-        const auto& part = info->dlpi_phdr[i];
-        if (part.p_type != PT_LOAD) continue;
-        image.begin = std::min<uintptr_t>(image.begin, info->dlpi_addr + part.p_vaddr);
-        image.end = std::max<uintptr_t>(image.end, info->dlpi_addr + part.p_vaddr + part.p_memsz);
-    }
-    if (!image.holds(reinterpret_cast<uintptr_t>(&look))) return 0;
-    *static_cast<Image*>(out) = image;
-    return 1;
-}
-
-const Image own = [] {
-    Image image;
-    dl_iterate_phdr(look, &image);
-    return image;
-}();
-
-struct Walk {
-    RawStack* stack;
-    bool inside = true;      // still in the library
-    uintptr_t wait_for = 0;  // skip until this frame
-};
-
-_Unwind_Reason_Code step(_Unwind_Context* context, void* argument) {
-    auto& walk = *static_cast<Walk*>(argument);
-    int before = 0;
-    uintptr_t pc = _Unwind_GetIPInfo(context, &before);
-    if (pc == 0) return _URC_NO_REASON;
-    if (walk.wait_for != 0) {
-        if (pc != walk.wait_for) return _URC_NO_REASON;
-        walk.wait_for = 0;
-        walk.inside = false;
-    }
-    if (before == 0) --pc;  // of the call, not of what comes after it
-    if (own.holds(pc)) {    // below a callback lies the library again: what called it is chance
-        if (walk.inside) return _URC_NO_REASON;
-        return _URC_END_OF_STACK;
-    }
-    walk.inside = false;
-    if (walk.stack->count == RawStack::kMost) return _URC_END_OF_STACK;
-    walk.stack->pc[walk.stack->count++] = pc;
-    return _URC_NO_REASON;
-}
 
 std::string readable(const char* name) {
     if (name == nullptr) return {};
@@ -100,26 +45,16 @@ std::vector<Frame> resolve(uintptr_t pc) {
 
 }  // namespace
 
-void capture(RawStack& stack) noexcept {
-    stack.count = 0;
-    Walk walk{&stack};
-    _Unwind_Backtrace(step, &walk);
-}
-
-void capture_from(uintptr_t interrupted, RawStack& stack) noexcept {
-    stack.count = 0;
-    Walk walk{&stack, false, interrupted};
-    _Unwind_Backtrace(step, &walk);
-    if (stack.count > 0) return;
-    stack.pc[0] = interrupted;  // the unwinder did not get past the signal
-    stack.count = 1;
+size_t RawStack::Hash::operator()(const RawStack& stack) const noexcept {
+    size_t hash = stack.count;
+    for (size_t i = 0; i < stack.count; ++i) hash = (hash ^ stack.pc[i]) * 0x9e3779b97f4a7c15;
+    return hash ^ hash >> 32;
 }
 
 Site Stacks::keep(const RawStack& stack) {
     if (stack.count == 0) return 0;
-    std::vector<uintptr_t> pc(stack.pc.begin(), stack.pc.begin() + stack.count);
-    const auto [it, fresh] = known_.try_emplace(pc, static_cast<Site>(kept_.size() + 1));
-    if (fresh) kept_.push_back({std::move(pc), {}, false});
+    const auto [it, fresh] = known_.try_emplace(stack, static_cast<Site>(kept_.size() + 1));
+    if (fresh) kept_.push_back({it->first, {}, false});
     return it->second;
 }
 
@@ -128,7 +63,8 @@ const std::vector<Frame>& Stacks::frames(Site site) {
     Kept& kept = kept_[site - 1];
     if (kept.resolved) return kept.frames;
     kept.resolved = true;
-    for (const uintptr_t pc : kept.pc) {
+    for (size_t i = 0; i < kept.stack.count; ++i) {
+        const uintptr_t pc = kept.stack.pc[i];
         const auto [it, fresh] = resolved_.try_emplace(pc);
         if (fresh) it->second = resolve(pc);
         const std::string& function = it->second.back().function;

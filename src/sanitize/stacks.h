@@ -2,11 +2,13 @@
 // (files, lines, names) only when it is reported.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace gradus::sanitize {
@@ -15,10 +17,18 @@ struct RawStack {
     static constexpr size_t kMost = 16;
     std::array<uintptr_t, kMost> pc;
     size_t count = 0;
+
+    bool operator==(const RawStack& other) const {
+        return std::equal(pc.begin(), pc.begin() + count, other.pc.begin(), other.pc.begin() + other.count);
+    }
+    struct Hash {
+        size_t operator()(const RawStack& stack) const noexcept;
+    };
 };
 
-// The frames of the calling thread that are the program's: what is inside this library is left out.
-void capture(RawStack& stack) noexcept;
+// The frames of the calling thread that are the program's: what is inside this library is left out. `site`: where the
+// function of the interface returns to, by which a stack that was here before is recognised; nullptr: not known.
+void capture(RawStack& stack, const void* site) noexcept;
 // The same from a signal's context: the frame that was interrupted comes first.
 void capture_from(uintptr_t interrupted, RawStack& stack) noexcept;
 
@@ -37,11 +47,11 @@ class Stacks {
 
   private:
     struct Kept {
-        std::vector<uintptr_t> pc;
+        RawStack stack;
         std::vector<Frame> frames;
         bool resolved = false;
     };
-    std::map<std::vector<uintptr_t>, Site> known_;
+    std::unordered_map<RawStack, Site, RawStack::Hash> known_;
     std::vector<Kept> kept_;
     std::map<uintptr_t, std::vector<Frame>> resolved_;
     const std::vector<Frame> none_{};
