@@ -55,6 +55,7 @@ Memory* Shadow::release(uint64_t allocation, Site site, const char* function) {
     Memory& freed = freed_[now];
     freed = std::move(memory);
     freed.written = {};
+    freed.seen = {};
     freed.freed = site;
     freed.freed_by = function;
     freed.until = now;
@@ -128,24 +129,47 @@ std::vector<Shadow::Run> Shadow::runs(const Access& access, const Memory& memory
     return runs;
 }
 
+// Without a look at its gaps: true is certain.
+bool Shadow::all_written(const Access& access, const Memory& memory) {
+    if (access.view.empty()) return true;
+    const TensorView::Extent extent = access.view.extent();
+    const int64_t base = access.address - memory.info.address;
+    if (!memory.written.first_gap(static_cast<size_t>(base + extent.begin), static_cast<size_t>(base + extent.end)))
+        return true;
+    return std::any_of(memory.seen.begin(), memory.seen.end(), [&](const Memory::Seen& seen) {
+        return seen.address == access.address && seen.view == access.view;
+    });
+}
+
+void Shadow::remember_written(const Access& access, Memory& memory) {
+    if (memory.seen.size() == Memory::kSeenMost) memory.seen.erase(memory.seen.begin());
+    memory.seen.push_back({access.address, access.view});
+}
+
 void Shadow::write(const Access& access, Memory& memory) {
+    if (all_written(access, memory)) return;
     const std::vector<Run> list = runs(access, memory, Ranges::kMost);
-    if (list.empty() && !access.view.empty()) {  // too many to tell apart: all between counts as written
+    if (list.empty()) {  // too many to tell apart: all between counts as written
         const TensorView::Extent extent = access.view.extent();
         const int64_t base = access.address - memory.info.address;
         memory.written.add(static_cast<size_t>(base + extent.begin), static_cast<size_t>(base + extent.end));
     }
     for (const Run& run : list) memory.written.add(run.begin, run.end);
+    if (list.size() > 1) remember_written(access, memory);
 }
 
-std::optional<std::pair<size_t, size_t>> Shadow::unwritten(const Access& access, const Memory& memory) const {
-    for (const Run& run : runs(access, memory, Ranges::kMost))
+std::optional<std::pair<size_t, size_t>> Shadow::unwritten(const Access& access, Memory& memory) const {
+    if (all_written(access, memory)) return std::nullopt;
+    const std::vector<Run> list = runs(access, memory, Ranges::kMost);
+    for (const Run& run : list)
         if (const auto gap = memory.written.first_gap(run.begin, run.end)) return gap;
+    if (!list.empty()) remember_written(access, memory);
     return std::nullopt;
 }
 
 void Shadow::carry_over(const Access& from, const Memory& source, const Access& to, Memory& target) {
     write(to, target);
+    if (all_written(from, source)) return;
     const std::vector<Run> in = runs(from, source, Ranges::kMost), out = runs(to, target, Ranges::kMost);
     // rows of a copy are as many and as long on both sides, unless one side has no gaps between them
     size_t o = 0, used = 0;
@@ -162,6 +186,7 @@ void Shadow::carry_over(const Access& from, const Memory& source, const Access& 
             at += length;
             if ((used += length) == out[o].end - out[o].begin) ++o, used = 0;
         }
+    if (!gaps.empty()) target.seen.clear();
     for (const Run& gap : gaps) target.written.remove(gap.begin, gap.end);
 }
 

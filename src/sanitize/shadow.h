@@ -35,6 +35,15 @@ struct Memory {
     uint64_t since = 0, until = 0;  // moments of allocating and freeing
     bool used = false;
     Ranges written{};
+
+    // Views of which every byte is known to be written: programs use the same ones again, and those with many gaps
+    // take long to follow.
+    struct Seen {
+        const std::byte* address;
+        TensorView view;
+    };
+    static constexpr size_t kSeenMost = 4;
+    std::vector<Seen> seen{};
 };
 
 class Shadow {
@@ -56,12 +65,14 @@ class Shadow {
     static std::vector<Run> runs(const Access& access, const Memory& memory, size_t most);
 
     void write(const Access& access, Memory& memory);
-    std::optional<std::pair<size_t, size_t>> unwritten(const Access& access, const Memory& memory) const;
+    std::optional<std::pair<size_t, size_t>> unwritten(const Access& access, Memory& memory) const;
     void carry_over(const Access& from, const Memory& source, const Access& to, Memory& target);
 
   private:
     static constexpr size_t kFreedMost = 10000;
 
+    static bool all_written(const Access& access, const Memory& memory);
+    static void remember_written(const Access& access, Memory& memory);
     void cover(const std::byte* begin, const std::byte* end, uint64_t moment);
     void forget_oldest();
 

@@ -49,6 +49,24 @@ PROGRAM(tiny_calls_after_many_frees) {
     tiny_calls();
 }
 
+// Every second element of [300, 300] to every second of [300, 150].
+static void measure_strided(bool written) {
+    lift_limits();
+    constexpr int64_t kSide = 300;
+    Buffer x(2 * kSide * kSide * 4), y(kSide * kSide * 4, written), workspace(1 << 22);
+    Stream s;
+    const auto make = [](void* address, int64_t columns) {
+        const int64_t size[] = {kSide, columns}, stride[] = {2 * columns, 2}, all[] = {2 * kSide * columns};
+        return aclCreateTensor(size, 2, ACL_FLOAT, stride, 0, ACL_FORMAT_ND, all, 1, address);
+    };
+    std::printf("%.0f\n", nanoseconds(5, [&] {
+                    glu(make(x, kSide), make(y, kSide / 2), s, workspace);
+                    sync(s);
+                }));
+}
+PROGRAM(strided_calls) { measure_strided(true); }
+PROGRAM(strided_calls_into_fresh_memory) { measure_strided(false); }
+
 int main(int count, char** words) {
     const auto program = programs().find(count > 1 ? words[1] : "");
     if (program == programs().end()) return 98;
