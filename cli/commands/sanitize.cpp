@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/base/failure.h"
 #include "cli/base/json.h"
@@ -113,9 +114,14 @@ Outcome run_once(const SanitizeOptions& options, const Session& session, const S
     return outcome;
 }
 
-// Copies to the host of one run: by their place in the program, what came.
-std::map<int, std::pair<std::string, std::string>> read_copies(const std::string& path) {
-    std::map<int, std::pair<std::string, std::string>> copies;
+// A copy to the host: what came, and the call that asked for it.
+struct Copied {
+    std::string bytes, site;
+};
+
+// Those of one run, by their place in the program.
+std::map<int, Copied> read_copies(const std::string& path) {
+    std::map<int, Copied> copies;
     std::ifstream file(path);
     int place = 0;
     for (std::string bytes, hash, site; file >> place >> bytes >> hash && std::getline(file, site);)
@@ -123,10 +129,53 @@ std::map<int, std::pair<std::string, std::string>> read_copies(const std::string
     return copies;
 }
 
+// The first copy that is not the same in both runs, or that one of them does not make.
+json first_difference(const std::map<int, Copied>& expected, const std::map<int, Copied>& got) {
+    std::set<int> places;
+    for (const auto* copies : {&expected, &got})
+        for (const auto& [place, copy] : *copies) places.insert(place);
+    for (const int place : places) {
+        const auto now = expected.find(place), other = got.find(place);
+        const bool in_now = now != expected.end(), in_other = other != got.end();
+        if (in_now && in_other && now->second.bytes == other->second.bytes) continue;
+        return {{"copy", place},
+                {"now", in_now ? now->second.bytes : "nothing"},
+                {"got", in_other ? other->second.bytes : "nothing"},
+                {"site", (in_now ? now : other)->second.site}};
+    }
+    return nullptr;
+}
+
+const char* what_differs(const json& difference) {
+    if (difference["now"] == "nothing") return "is made here, and not by now";
+    return difference["got"] == "nothing" ? "is made by now, and not here" : "brings other bits than now";
+}
+
+// What makes two findings one: the id, and where both accesses come from.
+std::string identity(const json& finding) {
+    std::string text = finding["id"].dump();
+    for (size_t i = 0; i < finding["parts"].size() && i < 2; ++i) text += finding["parts"][i]["stack"].dump();
+    return text;
+}
+
+// What another run has found is told once, with the schedule that finds it.
+void add_findings(Outcome& all, Outcome& run, const std::string& schedule) {
+    std::set<std::string> known;
+    for (const json& finding : all.found) known.insert(identity(finding));
+    for (json& finding : run.found) {
+        if (!known.insert(identity(finding)).second) continue;
+        finding["number"] = all.found.size() + 1;
+        finding["schedule"] = schedule;
+        all.found.push_back(std::move(finding));
+    }
+    all.summarised = all.summarised && run.summarised;
+    if (all.code == 0) all.code = run.code;
+}
+
 // The same program under many schedules: what it copies to the host must be the same bits.
 json compare_schedules(const SanitizeOptions& options, const Session& session, const Scratch& scratch, Outcome& all) {
     json differences = json::array();
-    std::map<int, std::pair<std::string, std::string>> expected;
+    std::map<int, Copied> expected;
     for (int run = 0; run < options.schedules; ++run) {
         const std::string schedule = run == 0 ? "now" : run == 1 ? "late" : fmt::format("random:{}", run - 1);
         const std::string copies = scratch.file("copies");
@@ -138,19 +187,13 @@ json compare_schedules(const SanitizeOptions& options, const Session& session, c
             all = std::move(outcome);
             continue;
         }
-        if (outcome.code != all.code && all.code == 0) all.code = outcome.code;
-        for (const auto& [place, copy] : expected) {
-            const auto other = got.find(place);
-            if (other != got.end() && other->second.first == copy.first) continue;
-            const std::string now = other == got.end() ? "nothing" : other->second.first;
-            fmt::print(stderr,
-                       "gradus sanitize: GRADUS_SCHEDULE={}: copy {} to the host brings other bits than now\n"
-                       "      {}\n",
-                       schedule, place, copy.second);
-            differences.push_back(
-                {{"schedule", schedule}, {"copy", place}, {"now", copy.first}, {"got", now}, {"site", copy.second}});
-            break;
-        }
+        add_findings(all, outcome, schedule);
+        json difference = first_difference(expected, got);
+        if (difference.is_null()) continue;
+        fmt::print(stderr, "gradus sanitize: GRADUS_SCHEDULE={}: copy {} to the host {}\n      {}\n", schedule,
+                   difference["copy"].get<int>(), what_differs(difference), difference["site"].get<std::string>());
+        difference["schedule"] = schedule;
+        differences.push_back(std::move(difference));
     }
     fmt::print(stderr, "gradus sanitize: {} schedules, {} with other results\n", options.schedules, differences.size());
     return differences;

@@ -84,6 +84,8 @@ void add(Page& page, const json& finding) {
     std::vector<std::vector<std::string>> rows = {{"What", "Where"}};
     for (const json& part : finding.at("parts")) rows.push_back({word(part, "text"), stack_text(part)});
     if (const std::string fix = word(finding, "fix"); !fix.empty()) rows.push_back({"Fix", fix});
+    if (const std::string schedule = word(finding, "schedule"); !schedule.empty())
+        rows.push_back({"Found with", "GRADUS_SCHEDULE=" + schedule});
     page.table(rows);
 }
 

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GRADUS, PLANTED, CORRECT = os.environ["GRADUS"], os.environ["PLANTED"], os.environ["CORRECT"]
+GRADUS, PLANTED, CORRECT, VARIOUS = (os.environ[name] for name in ("GRADUS", "PLANTED", "CORRECT", "VARIOUS"))
 SANITIZED = os.environ.get("SANITIZED", "")  # by the compiler
 
 
@@ -111,6 +111,27 @@ class Command(unittest.TestCase):
         self.assertEqual(bad.returncode, 1, bad.stderr)
         self.assertRegex(bad.stderr, r"GRADUS_SCHEDULE=late: copy \d+ to the host brings other bits")
         self.assertRegex(bad.stderr, r"planted.cpp:\d+ bits_depend_on_the_order")
+
+    def test_findings_of_every_schedule(self):
+        now = sanitize("--", VARIOUS, "polled_once", environment={"GRADUS_SCHEDULE": "now"})
+        self.assertEqual(now.returncode, 0, now.stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            page, lines = os.path.join(folder, "page.html"), os.path.join(folder, "found.json")
+            done = sanitize("--json", "-o", page, "-o", lines, "--schedules", "4", "--", VARIOUS, "polled_once")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            document = json.loads(done.stdout)
+            with open(page) as file:
+                self.assertIn("GRADUS_SCHEDULE=late", file.read())
+            with open(lines) as file:
+                self.assertEqual([json.loads(line) for line in file], document["findings"])
+        self.assertEqual([(f["id"], f["schedule"], f["number"]) for f in document["findings"]], [("race", "late", 1)])
+
+    def test_copies_that_one_schedule_makes(self):
+        for name, text in (("copies_only_what_is_complete", "is made by now, and not here"),
+                           ("copies_only_what_is_late", "is made here, and not by now")):
+            done = sanitize("--schedules", "2", "--", VARIOUS, name)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertRegex(done.stderr, rf"GRADUS_SCHEDULE=late: copy \d+ to the host {text}\n.*various.cpp:\d+ {name}")
 
     def test_correct_programs_under_every_schedule(self):
         with open(os.path.join(HERE, "correct.cpp")) as file:

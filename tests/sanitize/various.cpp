@@ -1,4 +1,4 @@
-// Programs that tests call by name: what they cost is measured.
+// Programs that tests call by name: what they find depends on the schedule, or what they cost is measured.
 //   various NAME
 #include <time.h>
 
@@ -17,12 +17,48 @@ static std::map<std::string, void (*)()>& programs() {
     static const bool name##_listed = (programs()[#name] = name, true); \
     static void name()
 
-// Nanoseconds of this thread for one of `count`, the best of twenty times: others on the machine only make it longer.
+static bool complete(aclrtStream stream) {
+    aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
+    MUST(aclrtStreamQuery(stream, &status));
+    return status == ACL_STREAM_STATUS_COMPLETE;
+}
+
+// Right only where everything has run by the time of the query.
+PROGRAM(polled_once) {
+    Buffer x(kX), y(kX), z(kY);
+    Stream s;
+    glu(x, y, s);
+    glu(y, z, s);
+    complete(s);
+    read(z);
+    sync(s);
+}
+
+PROGRAM(copies_only_what_is_complete) {
+    Buffer x(kX), y(kX), z(kY);
+    Stream s;
+    glu(x, y, s);
+    glu(y, z, s);
+    if (complete(s)) read(z);
+    sync(s);
+}
+
+PROGRAM(copies_only_what_is_late) {
+    Buffer x(kX), y(kX), z(kY);
+    Stream s;
+    glu(x, y, s);
+    glu(y, z, s);
+    const bool late = !complete(s);
+    sync(s);
+    if (late) read(z);
+}
+
+// Nanoseconds of all threads for one of `count`, the best of twenty times: others on the machine only make it longer.
 template <typename F>
 static double nanoseconds(int count, const F& f) {
     const auto now = [] {
         timespec t{};
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
         return static_cast<double>(t.tv_sec) * 1e9 + static_cast<double>(t.tv_nsec);
     };
     double best = 1e18;
@@ -40,6 +76,21 @@ PROGRAM(tiny_calls) {
     Stream s;
     std::printf("%.0f\n", nanoseconds(1000, [&] {
                     glu(x, y, s);
+                    sync(s);
+                }));
+}
+
+// x: [512, 4096], about a millisecond.
+PROGRAM(large_calls) {
+    constexpr int64_t kRowsHere = 512, kColumns = 4096;
+    Buffer x(kRowsHere * kColumns * 4), y(kRowsHere * kColumns * 2);
+    Stream s;
+    const auto make = [](void* address, int64_t columns) {
+        const int64_t size[] = {kRowsHere, columns}, stride[] = {columns, 1}, all[] = {kRowsHere * columns};
+        return aclCreateTensor(size, 2, ACL_FLOAT, stride, 0, ACL_FORMAT_ND, all, 1, address);
+    };
+    std::printf("%.0f\n", nanoseconds(5, [&] {
+                    glu(make(x, kColumns), make(y, kColumns / 2), s);
                     sync(s);
                 }));
 }
