@@ -75,11 +75,33 @@ std::vector<json> read_lines(const std::string& path) {
     return lines;
 }
 
+// GRADUS_SANITIZE has commas between its words.
+std::string escaped_name(const std::string& path) {
+    std::string text;
+    for (const char c : path) text += c == ',' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+    return text;
+}
+
+// A wrong name should cost no run.
+void expect_files(const SanitizeOptions& options) {
+    for (const std::string& path : options.files) expect_writable(path);
+    const auto expect = [](const char* option, const std::string& path, int how) {
+        if (path.empty()) return;
+        const int file = open(path.c_str(), how | O_CLOEXEC, 0644);
+        const int reason = file < 0 ? errno : std::filesystem::is_directory(path) ? EISDIR : 0;
+        if (file >= 0) close(file);
+        if (reason != 0) throw Failure(kUsage, fmt::format("sanitize: {} {}: {}", option, path, std::strerror(reason)));
+    };
+    expect("--suppressions", options.suppressions, O_RDONLY);
+    expect("--log-file", options.log_file, O_WRONLY | O_CREAT | O_APPEND);
+}
+
 std::string settings(const SanitizeOptions& options, const std::string& lines) {
     std::string text = options.tools.empty() ? "all" : fmt::format("{}", fmt::join(options.tools, ","));
-    text += fmt::format(",json={},leak-check={},api-errors={}", lines, options.leak_check, options.api_errors);
-    if (!options.log_file.empty()) text += ",log=" + options.log_file;
-    if (!options.suppressions.empty()) text += ",suppressions=" + options.suppressions;
+    text += fmt::format(",json={},leak-check={},api-errors={}", escaped_name(lines), options.leak_check,
+                        options.api_errors);
+    if (!options.log_file.empty()) text += ",log=" + escaped_name(options.log_file);
+    if (!options.suppressions.empty()) text += ",suppressions=" + escaped_name(options.suppressions);
     return text;
 }
 
@@ -102,7 +124,7 @@ Outcome run_once(const SanitizeOptions& options, const Session& session, const S
     std::map<std::string, std::string> environment = {{"GRADUS_SANITIZE", settings(options, lines)}};
     if (!schedule.empty()) {
         environment["GRADUS_SCHEDULE"] = schedule;
-        environment["GRADUS_SANITIZE"] += ",copies=" + copies;
+        environment["GRADUS_SANITIZE"] += ",copies=" + escaped_name(copies);
     }
     Outcome outcome;
     outcome.code = run_program(options.program, environment, session.json);
@@ -229,7 +251,7 @@ void sanitize_command(const SanitizeOptions& options, Session& session) {
         return;
     }
     if (options.program.empty()) throw Failure(kUsage, "sanitize: no program; gradus sanitize -- ./program arguments");
-    for (const std::string& path : options.files) expect_writable(path);
+    expect_files(options);
     const Scratch scratch;
     Outcome outcome;
     json differences = json::array();

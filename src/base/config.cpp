@@ -15,6 +15,7 @@
 #include "acl/acl_base.h"
 #include "base/cgroup.h"
 #include "base/lock.h"
+#include "base/refused.h"
 
 namespace gradus {
 namespace {
@@ -183,6 +184,8 @@ Settings::Settings() {
     if (const char* text = getenv("GRADUS_SYNC_COPIES")) sync_copies = std::string_view(text) != "0";
 }
 
+constinit const Status* refused = nullptr;  // of other layers; never destroyed
+
 // Read from the environment by the first who asks, so that a program may still set it in main(); never destroyed.
 constinit Settings* the_settings = nullptr;
 
@@ -203,6 +206,7 @@ Config snapshot(const Settings& s) {
 }
 
 Status error_of(const Settings& s) {
+    if (refused != nullptr) return *refused;
     for (const Status& error : s.error)
         if (!error.ok()) return error;
     return s.devices_error;
@@ -254,6 +258,11 @@ Result<Config> config_without_device() {
 Config config_or_default() {
     const Lock lock = hold();
     return snapshot(settings(lock));
+}
+
+void refuse_environment(const Status& error) {
+    const Lock lock = hold();
+    refused = new Status(error);
 }
 
 Result<HcclEnvironment> hccl_environment() {

@@ -2,9 +2,10 @@
 
 #include <cstdlib>
 
+#include "acl/acl_base.h"
 #include "base/config.h"
 #include "base/lock.h"
-#include "base/log.h"
+#include "base/refused.h"
 #include "runtime/memory.h"
 #include "sanitize/sanitizer.h"
 
@@ -15,8 +16,8 @@ namespace {
 Sanitizer* const the_one = []() -> Sanitizer* {
     std::string error;
     const std::optional<Options> options = parse_options(environment("GRADUS_SANITIZE"), error);
-    if (!error.empty()) log_line(Text(error));
-    if (!options) return nullptr;
+    if (!error.empty()) refuse_environment({ACL_ERROR_INVALID_PARAM, concat(error)});
+    if (!options || !error.empty()) return nullptr;
     auto* const made = new Sanitizer(*options);
     set_memory_policy({.poison = options->initcheck,
                        .two_mappings = options->memcheck,

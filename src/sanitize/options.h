@@ -1,4 +1,4 @@
-// GRADUS_SANITIZE: `on`, or words with commas between: which tools, and how to report.
+// GRADUS_SANITIZE: `on`, or words with commas between: which tools, and how to report. A comma inside a word is \,
 #pragma once
 
 #include <cstddef>

@@ -93,6 +93,37 @@ class Command(unittest.TestCase):
             self.assertIn("1 suppressed", done.stderr)
             self.assertEqual(sanitize("--suppressions", file.name, "--", PLANTED, "wait_before_record").returncode, 1)
 
+    def test_files_that_cannot_be_opened(self):
+        words = ("--", PLANTED, "no_event_between")
+        for option in ("--suppressions", "--log-file"):
+            for path in ("/no/such/file", tempfile.gettempdir()):
+                done = sanitize(option, path, *words)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"{option} {path}: ", done.stderr)
+                self.assertNotIn("race", done.stderr)
+
+    def test_names_with_commas(self):
+        with tempfile.TemporaryDirectory(prefix="a,b\\c") as folder:
+            known, log = os.path.join(folder, "known,races.txt"), os.path.join(folder, "a,json=b")
+            with open(known, "w") as file:
+                file.write("race no_event_between\n")
+            done = sanitize("--suppressions", known, "--log-file", log, "--", PLANTED, "no_event_between",
+                            environment={"TMPDIR": folder})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(log) as file:
+                self.assertIn("1 suppressed", file.read())
+
+    def test_wrong_words_in_the_environment(self):
+        for text, message in (("onn", "value 'onn', expected off, on, memcheck"),
+                              ("on,leak-check=half", "value 'leak-check=half', expected off, on"),
+                              ("on,suppressions=/no/such/file", "suppressions=/no/such/file: No such file"),
+                              ("on,log=/no/such/file", "log=/no/such/file: No such file"),
+                              ("on,json=/tmp", "json=/tmp: Is a directory")):
+            done = subprocess.run([PLANTED, "no_event_between"], capture_output=True, text=True, timeout=100,
+                                  env=dict(os.environ, GRADUS_SANITIZE=text))
+            self.assertEqual(done.returncode, 99, done.stderr)
+            self.assertIn(f"GRADUS_SANITIZE: {message}", done.stderr)
+
     def test_leaks_in_full(self):
         done = sanitize("--leak-check", "full", "--", PLANTED, "everything_left").stderr
         self.assertEqual(len(re.findall(r"warning leak \(tensor\)", done)), 3)
