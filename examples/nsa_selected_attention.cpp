@@ -41,7 +41,7 @@ static int run(aclrtStream stream) {
     Tensor<uint16_t> query_grad(by_query, ACL_BF16), key_grad(by_key, ACL_BF16), value_grad(by_key, ACL_BF16);
     Tensor<float> max({rows, heads, 8}, ACL_FLOAT), sum({rows, heads, 8}, ACL_FLOAT);
     Tensor<int32_t> topk({rows, key_heads, count}, ACL_INT32);
-    Tensor<char> mask({2048, 2048}, ACL_BOOL);  // that there is one is all that counts
+    Tensor<char> mask({2048, 2048}, ACL_BOOL);
 
     const std::vector<uint16_t> value_values = random_values(keys, 1), grad_values = random_values(queries, 1);
     query.write(random_values(queries, 1)), key.write(random_values(keys, 1)), value.write(value_values),
@@ -54,6 +54,9 @@ static int run(aclrtStream stream) {
         blocks.push_back(own > 0 ? 0 : -1);
     }
     topk.write(blocks);
+    std::vector<char> above(2048 * 2048);  // what sparse mode 2 masks: keys behind the query
+    for (size_t i = 0; i < above.size(); ++i) above[i] = i % 2048 > i / 2048;
+    mask.write(above);
 
     char layout[] = "TND";
     const double scale = 1 / std::sqrt(static_cast<double>(depth));

@@ -93,12 +93,17 @@ bool is_mapped(const void* begin, size_t bytes) {
     return true;
 }
 
+// Freed memory is not live, also while the sanitizer keeps its address.
+bool is_host_memory(const void* begin, size_t bytes) {
+    return is_mapped(begin, bytes) && (memory_policy().quarantine == 0 || (hold(), !is_quarantined(begin)));
+}
+
 // Finds who owns the range and checks that it stays inside. An address that should be the device's but is not ours may
 // be the program's host memory, which is fine, or memory freed before, which would be a fault.
 Status check_range(const char* name, const void* begin, size_t bytes, bool device_expected, Owner& owner) {
     owner = find_allocation(begin);
     if (!owner) {
-        if (!device_expected || is_mapped(begin, bytes)) return {};
+        if (!device_expected || is_host_memory(begin, bytes)) return {};
         return {ACL_ERROR_RT_PARAM_INVALID, concat(name, ": not the address of live memory")};
     }
     if (owner->contains(begin, bytes)) return {};
