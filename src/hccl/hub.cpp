@@ -32,6 +32,7 @@ struct Connection {
     Socket socket;
     Clock::time_point since = Clock::now();
     bool known = false, up = false;
+    bool refused = false;  // has been told why, and is read until it goes: a reset would take the words back
     uint32_t rank = 0;
     std::string received;
     Socket file;  // came with what is received
@@ -92,7 +93,7 @@ class Hub {
 
     void read(Connection& c) {
         char room[1 << 16];
-        const size_t most = c.known ? sizeof room : sizeof(Hello) - c.received.size();
+        const size_t most = c.known || c.refused ? sizeof room : sizeof(Hello) - c.received.size();
         iovec part{room, most};
         alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
         msghdr message{};
@@ -108,6 +109,7 @@ class Hub {
             Socket file(got);
             if (c.known) c.file = std::move(file);
         }
+        if (c.refused) return;
         c.received.append(room, static_cast<size_t>(n));
         if (!c.known && !greet(c)) return;
         while (c.socket.open() && take_frame(c)) {
@@ -126,18 +128,21 @@ class Hub {
         for (const auto& o : connections_)  // one that has ended may come again before its end was seen
             if (o->known && o->socket.open() && o->rank == c.rank) read(*o);
         Text why;
-        if (hello.ranks != ranks_)
+        if (complete_)
+            why = "all ranks have joined already: a root info is for one communicator";
+        else if (hello.ranks != ranks_)
             why = concat("rank ", hello.rank, " counts ", hello.ranks, " ranks, others ", ranks_);
         else if (std::any_of(connections_.begin(), connections_.end(),
                              [&](const auto& o) { return o->known && o->socket.open() && o->rank == c.rank; }))
             why = concat("rank ", hello.rank, " has joined already");
-        else if (complete_)
-            why = "all ranks have joined already: a root info is for one communicator";
-        if (!why.empty()) {
-            tell(c, FrameType::gone, "", std::string(why.view()), -1, HCCL_E_PARA);
-            return c.socket.close(), false;
-        }
-        return c.known = true;
+        if (why.empty()) return c.known = true;
+        const std::string words(why.view());
+        // nobody can say whose count is right, so nobody is to wait for more
+        if (!complete_ && hello.ranks != ranks_) tell_all(c, words, HCCL_E_PARA);
+        tell(c, FrameType::gone, "", words, -1, HCCL_E_PARA);
+        shutdown(c.socket.get(), SHUT_WR);
+        c.refused = true;
+        return false;
     }
 
     bool take_frame(Connection& c) {

@@ -77,7 +77,12 @@ Status Link::send(FrameType type, const std::string& key, const std::string& val
     std::string frame(sizeof header, '\0');
     std::memcpy(frame.data(), &header, sizeof header);
     frame += key + value;
-    return send_all(socket_, frame.data(), frame.size(), file, Clock::now() + kSoon);
+    const Status sent = send_all(socket_, frame.data(), frame.size(), file, Clock::now() + kSoon);
+    if (sent.ok() || sent.code() == HCCL_E_TIMEOUT) return sent;
+    // the hub has closed it, and may have said why before that
+    Status heard;
+    while (heard.ok()) heard = receive(Clock::now() + kSoon);
+    return in_words(heard);
 }
 
 std::string Link::own_ip(const MeetingPoint& at) const {
@@ -110,7 +115,7 @@ Status Link::receive(Clock::time_point deadline) {
     GRADUS_TRY(receive_all(socket_, key.data(), key.size(), nullptr, soon));
     GRADUS_TRY(receive_all(socket_, value.data(), value.size(), nullptr, soon));
     if (header.type == FrameType::leave) return hub_may_end_ = true, Status();
-    if (header.type == FrameType::gone) return {static_cast<int>(header.code), Text(value)};
+    if (header.type == FrameType::gone) return failed_ = {static_cast<int>(header.code), Text(value)};
     if (came.open()) file_ = std::move(came);
     values_[key] = std::move(value);
     return {};
@@ -124,6 +129,7 @@ Status Link::get(const std::vector<std::string>& keys, std::vector<std::string>&
         while (!values_.contains(key)) {
             const Status received = receive(deadline);
             if (received.ok()) continue;
+            if (!failed_.ok()) return failed_;
             if (received.code() != HCCL_E_TIMEOUT) return failed_ = in_words(received);
             Text list;
             for (size_t i = 0; i < keys.size(); ++i)

@@ -166,6 +166,35 @@ TEST_F(Meeting, ItsProcessEnds) {
     }
 }
 
+// Who is there and who comes hear the same, long before their time is over; by both kinds of sockets.
+TEST_F(Meeting, RanksCountDifferently) {
+    for (const bool by_tcp : {false, true}) {
+        const Path path;
+        const auto program = [&](uint32_t rank) {
+            if (by_tcp) setenv("HCCL_IF_IP", "127.0.0.1", 1);
+            setenv("HCCL_IF_BASE_PORT", std::to_string(22000 + getppid() % 20000).c_str(), 1);
+            EXPECT_RANK(aclrtSetDevice(0) == 0);
+            HcclComm comm = nullptr;
+            int code;
+            if (rank == 0) {
+                code = init_by_file(path.name, 2, rank, &comm);
+            } else {
+                HcclRootInfo info;
+                for (int i = 0; i < 10000 && access(path.name.c_str(), R_OK) != 0; ++i) usleep(1000);
+                std::ifstream(path.name, std::ios::binary).read(info.internal, sizeof info.internal);
+                if (by_tcp) info.internal[186] = '?';  // the name of its machine: so it is another
+                code = HcclCommInitRootInfo(3, &info, rank, &comm);
+            }
+            const std::string message = take_message();
+            EXPECT_RANK(code == HCCL_E_PARA || (std::fprintf(stderr, "%d: %s\n", code, message.c_str()), false));
+            EXPECT_RANK(message.find("rank 1 counts 3 ranks, others 2") != std::string::npos ||
+                        message.find("rank 0 counts 2 ranks, others 3") != std::string::npos);
+            return 0;
+        };
+        EXPECT_EQ(in_processes(2, program), (std::vector<int>{0, 0})) << (by_tcp ? "by TCP" : "");
+    }
+}
+
 TEST_F(Meeting, RankTablesThatAreWrong) {
     const std::string device0 = R"({"device_id":"0","rank_id":"0"})", device1 = R"({"device_id":"1","rank_id":"1"})";
     const auto table = [](const std::string& rest) { return R"({"status":"completed","version":"1.0",)" + rest + "}"; };
