@@ -67,7 +67,7 @@ void Link::leave() noexcept {
     if (!by_unix_ || !is_own_process(socket_)) return;
     // the hub ends with this process: it must have told the others that this was no accident
     char rest[256];
-    for (pollfd p{socket_.get(), POLLIN, 0}; poll(&p, 1, 1000) > 0;)
+    for (pollfd p{socket_.get(), POLLIN, 0}; poll(&p, 1, 5000) > 0;)
         if (recv(socket_.get(), rest, sizeof rest, 0) <= 0) return;
 }
 
@@ -155,6 +155,19 @@ void Link::abort(const Status& why) noexcept {
             send(FrameType::abort, "", std::string(why.message().view()), -1, static_cast<uint32_t>(why.code())));
     } catch (...) {  // no memory to say it: the end of the connection will
     }
+}
+
+Status Link::give_up(const Status& why, uint32_t rank) noexcept {
+    const Status told = news();
+    const bool for_all = why.code() == HCCL_E_TIMEOUT || why.code() == HCCL_E_PARA;  // it names the ranks
+    if (told.ok() && for_all) abort(why);
+    if (told.ok() && !for_all) abort({HCCL_E_REMOTE, concat("rank ", rank, " could not join: ", why.message())});
+    {
+        const std::lock_guard lock(mutex_);
+        is_up_ = true;  // to leave with a word
+    }
+    leave();
+    return told.ok() ? why : told;
 }
 
 Status Link::news(std::chrono::milliseconds patience) noexcept {

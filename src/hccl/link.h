@@ -26,6 +26,8 @@ class Link {
     Status up();
     void leave() noexcept;  // for good, of its own will
     void abort(const Status& why) noexcept;
+    // Before it was up: the others hear why, and this rank leaves. Answers why: what another has said before counts.
+    Status give_up(const Status& why, uint32_t rank) noexcept;
 
     // What the hub has told of the others; waits so long for it.
     Status news(std::chrono::milliseconds patience = std::chrono::milliseconds(0)) noexcept;

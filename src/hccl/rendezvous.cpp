@@ -222,39 +222,46 @@ Result<std::shared_ptr<Communicator>> join(const MeetingPoint& at, const HcclEnv
     auto connected = Link::connect(at, rank, ranks, deadline);
     if (!connected.ok()) return connected.status();
     std::unique_ptr<Link> link = std::move(*connected);
-    const Card mine{this_machine(), process_token(), link->by_unix(), static_cast<int>(environment.transport)};
-    GRADUS_TRY(link->put(key_of("card", rank), mine.text()));
-    std::vector<std::string> texts;
-    const Text waited = concat("waited ", environment.connect_timeout_s, " s (HCCL_CONNECT_TIMEOUT); missing: rank ");
-    GRADUS_TRY(link->get(keys_of_all("card", ranks), texts, deadline, waited.c_str()));
-    std::vector<Card> cards;
-    cards.reserve(texts.size());
-    for (const std::string& text : texts) cards.push_back(Card::read(text));
-    const auto transport = choose(cards);
-    if (!transport.ok()) return transport.status();
-    if (membership.name.empty()) membership.name = world_name(at.key);
-
-    std::shared_ptr<Communicator> comm;
     Link& meets = *link;
-    if (*transport == HcclTransport::local) {
-        const GroupKey key{at.key[0], at.key[1], 0};
-        auto group = join_local_group(key, ranks, rank);
-        if (!group.ok()) return group.status();
-        comm = make_local(std::move(*group), key, std::move(membership));
-    } else {
-        share_machine(cards, rank);
-        const std::string own = !ip.empty() ? ip : environment.if_ip != nullptr ? environment.if_ip : meets.own_ip(at);
-        auto opened = *transport == HcclTransport::shared ? open_shared(meets, rank, ranks, deadline)
-                                                          : open_gloo(meets, own, rank, ranks, deadline);
-        if (!opened.ok()) return opened.status();
-        comm = make_remote(std::move(link), std::move(*opened), std::move(membership));
-    }
-    // nobody has a communicator before all have one
-    GRADUS_TRY(meets.put(key_of("ready", rank), ""));
-    GRADUS_TRY(meets.get(keys_of_all("ready", ranks), texts, deadline, waited.c_str()));
-    GRADUS_TRY(meets.up());
-    log(LogLevel::info, concat("hccl: rank ", rank, " of ", ranks, " in ", comm->is.name, " by ",
-                               kWords[static_cast<size_t>(*transport)]));
+    std::shared_ptr<Communicator> comm;
+    const auto meet = [&]() -> Status {
+        const Card mine{this_machine(), process_token(), meets.by_unix(), static_cast<int>(environment.transport)};
+        GRADUS_TRY(meets.put(key_of("card", rank), mine.text()));
+        std::vector<std::string> texts;
+        const Text waited =
+            concat("waited ", environment.connect_timeout_s, " s (HCCL_CONNECT_TIMEOUT); missing: rank ");
+        GRADUS_TRY(meets.get(keys_of_all("card", ranks), texts, deadline, waited.c_str()));
+        std::vector<Card> cards;
+        cards.reserve(texts.size());
+        for (const std::string& text : texts) cards.push_back(Card::read(text));
+        const auto transport = choose(cards);
+        if (!transport.ok()) return transport.status();
+        if (membership.name.empty()) membership.name = world_name(at.key);
+
+        if (*transport == HcclTransport::local) {
+            const GroupKey key{at.key[0], at.key[1], 0};
+            auto group = join_local_group(key, ranks, rank);
+            if (!group.ok()) return group.status();
+            comm = make_local(std::move(*group), key, std::move(membership));
+        } else {
+            share_machine(cards, rank);
+            const std::string own = !ip.empty()                    ? ip
+                                    : environment.if_ip != nullptr ? environment.if_ip
+                                                                   : meets.own_ip(at);
+            auto opened = *transport == HcclTransport::shared ? open_shared(meets, rank, ranks, deadline)
+                                                              : open_gloo(meets, own, rank, ranks, deadline);
+            if (!opened.ok()) return opened.status();
+            comm = make_remote(std::move(link), std::move(*opened), std::move(membership));
+        }
+        // nobody has a communicator before all have one
+        GRADUS_TRY(meets.put(key_of("ready", rank), ""));
+        GRADUS_TRY(meets.get(keys_of_all("ready", ranks), texts, deadline, waited.c_str()));
+        GRADUS_TRY(meets.up());
+        log(LogLevel::info, concat("hccl: rank ", rank, " of ", ranks, " in ", comm->is.name, " by ",
+                                   kWords[static_cast<size_t>(*transport)]));
+        return {};
+    };
+    if (const Status met = meet(); !met.ok()) return meets.give_up(met, rank);
     return comm;
 }
 
