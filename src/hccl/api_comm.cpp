@@ -148,16 +148,15 @@ Status init_all(uint32_t count, const int32_t* devices, HcclComm* comms) {
         }
         return make_together(inits);
     }
-    const GroupKey key{(*random)[0], (*random)[1], 0};
     std::vector<std::shared_ptr<Communicator>> made;
     for (uint32_t i = 0; i < count; ++i) {
-        auto group = join_local_group(key, count, i);
+        auto group = join_local_group(*random, count, i);
         if (!group.ok()) return group.status();
         Membership membership;
         membership.rank = i, membership.ranks = count, membership.device = devices[i];
         membership.exec_timeout_s = e->exec_timeout_s;
         membership.name = world_name(*random);
-        made.push_back(make_local(std::move(*group), key, std::move(membership)));
+        made.push_back(make_local(std::move(*group), std::move(membership)));
     }
     std::vector<HcclComm> handles;
     handles.reserve(count);
@@ -209,23 +208,21 @@ Status create_sub(HcclComm* handle, uint32_t count, uint32_t* ids, uint64_t numb
     membership.rank = sub_rank, membership.ranks = count, membership.is_sub = true;
     membership.name = !wishes->name.empty() ? wishes->name : (*parent)->is.name + "_sub_" + std::to_string(number);
     if (wishes->exec_timeout_s >= 0) membership.exec_timeout_s = wishes->exec_timeout_s;
-    // Ranks destroy theirs when they like: one may be about to make the next while another still has the last.
-    decltype(Communicator::splits) place{{{number, {ids, ids + count}}, {}}};
-    Communicator::Splits& mine = place.begin()->second;
+    decltype(Communicator::splits) place{{{number, {ids, ids + count}}, nullptr}};
+    void*& last = place.begin()->second;
     {
         const Lock lock = hold();
         const auto known = (*parent)->splits.find(place.begin()->first);
-        if (known != (*parent)->splits.end()) mine = known->second;
+        if (known != (*parent)->splits.end()) last = known->second;
     }
-    if (mine.last != nullptr && Communicators::instance().find(mine.last))
+    if (last != nullptr && Communicators::instance().find(last))
         return {HCCL_E_PARA, concat("subCommId: ", number, " of these ranks is there already")};
-    auto made = (*parent)->split({ids, count}, number, mine.made, std::move(membership));
+    auto made = (*parent)->split({ids, count}, number, std::move(membership));
     if (!made.ok()) return made.status();
-    *sub = Communicators::instance().add(std::move(*made));
-    mine = {mine.made + 1, *sub};
+    last = *sub = Communicators::instance().add(std::move(*made));
     const Lock lock = hold();
-    (*parent)->splits.merge(place);  // what it had before stays, and takes the new numbers
-    if (!place.empty()) (*parent)->splits.find(place.begin()->first)->second = mine;
+    (*parent)->splits.merge(place);  // what it had before stays, and takes the new handle
+    if (!place.empty()) (*parent)->splits.find(place.begin()->first)->second = last;
     return {};
 }
 

@@ -11,9 +11,11 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "hccl/types.h"
 #include "runtime/thread.h"
 
 namespace gradus::hccl {
@@ -37,6 +39,7 @@ struct Connection {
     std::string received;
     Socket file;  // came with what is received
     std::vector<std::string> wanted;
+    std::map<std::string, std::vector<uint32_t>> agreeing;  // by number: members that it waits for
 };
 
 class Hub {
@@ -122,7 +125,8 @@ class Hub {
         if (c.received.size() < sizeof hello) return false;
         std::memcpy(&hello, c.received.data(), sizeof hello);
         c.received.clear();
-        if (hello.magic != Hello::kMagic || hello.key != key_) return c.socket.close(), false;
+        if (hello.magic != Hello::kMagic || hello.key != key_ || hello.ranks > kMostRanks || hello.rank >= hello.ranks)
+            return c.socket.close(), false;
         if (ranks_ == 0) ranks_ = hello.ranks;
         c.rank = hello.rank;
         for (const auto& o : connections_)  // one that has ended may come again before its end was seen
@@ -160,6 +164,8 @@ class Hub {
                 return put(c, key, std::move(value)), true;
             case FrameType::get:
                 return get(c, key), true;
+            case FrameType::agree:
+                return agree(c, key, value), true;
             case FrameType::up:
                 return up(c), true;
             case FrameType::leave:
@@ -186,6 +192,63 @@ class Hub {
             c.wanted.push_back(key);
         else
             tell(c, FrameType::value, key, it->second.bytes, it->second.file.get(), 0);
+    }
+
+    void agree(Connection& c, const std::string& key, const std::string& value) {
+        if (value.empty()) return give_up_agreeing(c, key);
+        std::vector<uint32_t> mine(value.size() / sizeof(uint32_t));
+        std::memcpy(mine.data(), value.data(), mine.size() * sizeof(uint32_t));
+        if (const auto it = refusals_.find(key); it != refusals_.end() && it->second.to_tell.erase(c.rank) > 0) {
+            tell(c, FrameType::value, key, it->second.words, -1, 0);
+            if (it->second.to_tell.empty()) refusals_.erase(it);
+            return;
+        }
+        c.agreeing[key] = mine;
+        std::vector<Connection*> same, other;
+        for (const auto& o : connections_) {
+            const auto its = o->agreeing.find(key);
+            if (its == o->agreeing.end() || !o->socket.open()) continue;
+            if (its->second == mine)
+                same.push_back(o.get());
+            else if (have_common(its->second, mine))
+                other.push_back(o.get());
+        }
+        std::string words;
+        if (!other.empty()) {
+            words = refuse(c, *other.front(), key);
+            same.insert(same.end(), other.begin(), other.end());
+            for (const Connection* o : same) refusals_[key].to_tell.erase(o->rank);
+            if (refusals_[key].to_tell.empty()) refusals_.erase(key);
+        } else if (same.size() < mine.size()) {
+            return;
+        }
+        if (words.empty()) words = kAgreed + std::to_string(agreed_++);
+        for (Connection* o : same) {
+            o->agreeing.erase(key);
+            tell(*o, FrameType::value, key, words, -1, 0);
+        }
+    }
+
+    // Members of either list that come later are to hear it, too.
+    std::string refuse(const Connection& a, const Connection& b, const std::string& key) {
+        const Connection &first = a.rank < b.rank ? a : b, &second = a.rank < b.rank ? b : a;
+        Refusal& refusal = refusals_[key];
+        for (const Connection* c : {&a, &b})
+            refusal.to_tell.insert(c->agreeing.at(key).begin(), c->agreeing.at(key).end());
+        const Status why = members_differ(std::strtoull(key.c_str(), nullptr, 10), first.rank, first.agreeing.at(key),
+                                          second.rank, second.agreeing.at(key));
+        return refusal.words = std::string(why.message().view());
+    }
+
+    void give_up_agreeing(Connection& c, const std::string& key) {
+        const auto place = c.agreeing.extract(key);
+        if (place.empty()) return;  // they have agreed meanwhile
+        Text list;
+        for (const uint32_t id : place.mapped())
+            if (id != c.rank && std::none_of(connections_.begin(), connections_.end(),
+                                             [&](const auto& o) { return o->rank == id && o->agreeing.contains(key); }))
+                append(list, list.empty() ? "" : ", ", id);
+        tell(c, FrameType::value, key, kMissing + std::string(list.view()), -1, 0);
     }
 
     void up(Connection& c) {
@@ -236,6 +299,12 @@ class Hub {
     bool visited_ = false;
     std::vector<std::unique_ptr<Connection>> connections_;
     std::map<std::string, Value> values_;
+    struct Refusal {
+        std::string words;
+        std::set<uint32_t> to_tell;
+    };
+    std::map<std::string, Refusal> refusals_;  // by number of a sub-communicator
+    uint64_t agreed_ = 0;
     uint32_t ranks_ = 0, ups_ = 0;
     bool complete_ = false;
 };

@@ -28,6 +28,8 @@ enum class FrameType : uint32_t {
     put,    // rank → hub: a value, perhaps with a file
     get,    // rank → hub: wants it
     value,  // hub → rank
+    agree,  // rank → hub: as key the number of a sub-communicator, as value the ranks that it has for its members;
+            // empty: waits no longer. hub → rank, as value: a fresh key when all have said the same, or why not
     up,     // rank → hub: has all it needs, so that from now on its end is news
     leave,  // rank → hub: goes of its own will; hub → rank: no rank is left in the hub's process, whose end is no news
     abort,  // rank → hub: the value says why its work failed
@@ -40,6 +42,8 @@ struct FrameHeader {
     uint32_t value_bytes = 0;
     uint32_t code = 0;  // gone, abort: an HcclResult
 };
+// So begin the answers to those who agree.
+constexpr const char *kAgreed = "sub/", *kMissing = "missing: rank ";
 constexpr uint32_t kMostKey = 256, kMostValue = 1 << 20;
 
 // Where a hub is, and its key: what a root info holds.

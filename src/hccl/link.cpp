@@ -142,6 +142,25 @@ Status Link::get(const std::vector<std::string>& keys, std::vector<std::string>&
     return {};
 }
 
+Result<std::string> Link::agree(uint64_t number, std::span<const uint32_t> members, Clock::time_point deadline) {
+    const std::lock_guard lock(mutex_);
+    const std::string key = std::to_string(number);
+    GRADUS_TRY(
+        send(FrameType::agree, key, {reinterpret_cast<const char*>(members.data()), members.size_bytes()}, -1, 0));
+    for (bool waits = true; !values_.contains(key);) {
+        const Status received = receive(deadline);
+        if (received.ok()) continue;
+        if (!failed_.ok()) return failed_;
+        if (!waits || received.code() != HCCL_E_TIMEOUT) return failed_ = in_words(received);
+        waits = false;
+        GRADUS_TRY(send(FrameType::agree, key, "", -1, 0));
+        deadline = Clock::now() + kSoon;  // for the answer
+    }
+    std::string answer = std::move(values_.extract(key).mapped());
+    if (answer.starts_with(kAgreed)) return answer;
+    return Status(answer.starts_with(kMissing) ? HCCL_E_TIMEOUT : HCCL_E_PARA, Text(answer));
+}
+
 Status Link::up() {
     const std::lock_guard lock(mutex_);
     is_up_ = true;

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ class Link {
     // Waits for them; HCCL_E_TIMEOUT says which have not come, as `missing` names them.
     Status get(const std::vector<std::string>& keys, std::vector<std::string>& values, Clock::time_point deadline,
                const char* missing, Socket* file = nullptr);
+    // All members of a sub-communicator, each with its list of them: a key for this one alone. HCCL_E_PARA where two
+    // lists differ.
+    Result<std::string> agree(uint64_t number, std::span<const uint32_t> members, Clock::time_point deadline);
     Status up();
     void leave() noexcept;  // for good, of its own will
     void abort(const Status& why) noexcept;

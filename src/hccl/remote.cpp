@@ -34,9 +34,9 @@ class RemoteCommunicator final : public Communicator {
         return news;
     }
 
-    Result<std::shared_ptr<Communicator>> split(std::span<const uint32_t> ids, uint64_t number, uint64_t time,
+    Result<std::shared_ptr<Communicator>> split(std::span<const uint32_t> ids, uint64_t number,
                                                 Membership membership) override {
-        return split_remote(*link_, ids, number, time, std::move(membership));
+        return split_remote(*link_, ids, number, std::move(membership));
     }
 
     void fail(const Status& why) noexcept {

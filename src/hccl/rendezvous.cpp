@@ -239,10 +239,9 @@ Result<std::shared_ptr<Communicator>> join(const MeetingPoint& at, const HcclEnv
         if (membership.name.empty()) membership.name = world_name(at.key);
 
         if (*transport == HcclTransport::local) {
-            const GroupKey key{at.key[0], at.key[1], 0};
-            auto group = join_local_group(key, ranks, rank);
+            auto group = join_local_group(at.key, ranks, rank);
             if (!group.ok()) return group.status();
-            comm = make_local(std::move(*group), key, std::move(membership));
+            comm = make_local(std::move(*group), std::move(membership));
         } else {
             share_machine(cards, rank);
             const std::string own = !ip.empty()                    ? ip
@@ -266,24 +265,24 @@ Result<std::shared_ptr<Communicator>> join(const MeetingPoint& at, const HcclEnv
 }
 
 Result<std::shared_ptr<Communicator>> split_remote(Link& link, std::span<const uint32_t> ids, uint64_t number,
-                                                   uint64_t time, Membership membership) {
+                                                   Membership membership) {
     const auto environment = hccl_environment();
     if (!environment.ok()) return Status(HCCL_E_PARA, environment.status().message());
     const auto deadline = Clock::now() + std::chrono::seconds(environment->connect_timeout_s);
-    std::string key = "sub/";
-    key.append(std::to_string(number)).append("/").append(std::to_string(time));
-    uint64_t mixed = ids.size();
-    for (const uint32_t id : ids) mixed = (mixed ^ id) * 0x9E3779B97F4A7C15 + (mixed >> 29);
-    key.append("/").append(std::to_string(mixed));
+    const auto key = link.agree(number, ids, deadline);
+    if (!key.ok() && key.status().code() == HCCL_E_TIMEOUT)
+        return Status(HCCL_E_TIMEOUT, concat("waited ", environment->connect_timeout_s, " s (HCCL_CONNECT_TIMEOUT); ",
+                                             key.status().message()));
+    if (!key.ok()) return key.status();
     HcclRootInfo info;
     if (membership.rank == 0) {
         auto at = open_meeting_point(*environment);
         if (!at.ok()) return at.status();
         write_root_info(*at, info);
-        GRADUS_TRY(link.put(key, std::string(info.internal, sizeof info.internal)));
+        GRADUS_TRY(link.put(*key, std::string(info.internal, sizeof info.internal)));
     } else {
         std::vector<std::string> values;
-        GRADUS_TRY(link.get({key}, values, deadline, "waited for the first member of the sub-communicator: rank "));
+        GRADUS_TRY(link.get({*key}, values, deadline, "waited for the first member of the sub-communicator: rank "));
         if (values[0].size() != sizeof info.internal) return Status(HCCL_E_INTERNAL, "not a root info");
         std::memcpy(info.internal, values[0].data(), sizeof info.internal);
     }
