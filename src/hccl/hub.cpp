@@ -258,12 +258,17 @@ class Hub {
 
     // Its process may end as soon as it sees the connection closed: the others must know before.
     void leave(Connection& c) {
+        if (c.up) {
+            left_.resize(ranks_);
+            left_[c.rank] = 1;
+            put(c, kLeft + std::to_string(c.rank), "");
+        }
         const auto here = [&](const auto& o) {
             return o.get() != &c && o->known && o->socket.open() && is_own_process(o->socket);
         };
         if (is_own_process(c.socket) && std::none_of(connections_.begin(), connections_.end(), here))
             for (const auto& o : connections_)
-                if (o.get() != &c && o->known && o->socket.open()) tell(*o, FrameType::leave, "", "", -1, 0);
+                if (o.get() != &c && o->known && o->socket.open()) tell(*o, FrameType::leave, "", left_, -1, 0);
         c.socket.close();
     }
 
@@ -306,6 +311,7 @@ class Hub {
     std::map<std::string, Refusal> refusals_;  // by number of a sub-communicator
     uint64_t agreed_ = 0;
     uint32_t ranks_ = 0, ups_ = 0;
+    std::string left_;  // by rank
     bool complete_ = false;
 };
 

@@ -31,7 +31,8 @@ enum class FrameType : uint32_t {
     agree,  // rank → hub: as key the number of a sub-communicator, as value the ranks that it has for its members;
             // empty: waits no longer. hub → rank, as value: a fresh key when all have said the same, or why not
     up,     // rank → hub: has all it needs, so that from now on its end is news
-    leave,  // rank → hub: goes of its own will; hub → rank: no rank is left in the hub's process, whose end is no news
+    leave,  // rank → hub: goes of its own will; hub → rank: no rank is left in the hub's process, whose end is no news;
+            // the value has a byte for each rank, 1: has left
     abort,  // rank → hub: the value says why its work failed
     gone    // hub → rank: the key is empty, the value says who and why
 };
@@ -44,6 +45,7 @@ struct FrameHeader {
 };
 // So begin the answers to those who agree.
 constexpr const char *kAgreed = "sub/", *kMissing = "missing: rank ";
+constexpr const char* kLeft = "left/";  // and a rank: is there when it has left
 constexpr uint32_t kMostKey = 256, kMostValue = 1 << 20;
 
 // Where a hub is, and its key: what a root info holds.

@@ -10,6 +10,7 @@ namespace gradus::hccl {
 namespace {
 
 constexpr auto kSoon = std::chrono::seconds(10);
+constexpr auto kMoment = std::chrono::seconds(1);  // what is known about a rank comes at once
 
 Result<Socket> reach(const MeetingPoint& at, bool& by_unix, Clock::time_point deadline) {
     by_unix = !at.unix_name.empty() && at.machine == this_machine();
@@ -114,7 +115,7 @@ Status Link::receive(Clock::time_point deadline) {
     const auto soon = Clock::now() + kSoon;
     GRADUS_TRY(receive_all(socket_, key.data(), key.size(), nullptr, soon));
     GRADUS_TRY(receive_all(socket_, value.data(), value.size(), nullptr, soon));
-    if (header.type == FrameType::leave) return hub_may_end_ = true, Status();
+    if (header.type == FrameType::leave) return hub_may_end_ = true, left_ = std::move(value), Status();
     if (header.type == FrameType::gone) return failed_ = {static_cast<int>(header.code), Text(value)};
     if (came.open()) file_ = std::move(came);
     values_[key] = std::move(value);
@@ -187,6 +188,30 @@ Status Link::give_up(const Status& why, uint32_t rank) noexcept {
     }
     leave();
     return told.ok() ? why : told;
+}
+
+bool Link::has_left(uint32_t rank) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (rank < left_.size() && left_[rank] != 0) return true;
+    }
+    std::vector<std::string> values;
+    return get({kLeft + std::to_string(rank)}, values, Clock::now() + kMoment, "").ok();
+}
+
+Status Link::why_lost(uint32_t rank) noexcept {
+    try {
+        if (Status told = news(); !told.ok()) return told;
+        if (has_left(rank)) return {HCCL_E_REMOTE, concat("rank ", rank, " has destroyed its communicator")};
+        if (Status told = news(kMoment); !told.ok()) return told;
+        const std::lock_guard lock(mutex_);  // whoever it is was not alone in needing one that has left
+        if (const size_t left = left_.find('\1'); left != std::string::npos)
+            return {HCCL_E_REMOTE, concat("rank ", uint64_t{left}, " has destroyed its communicator, and rank ", rank,
+                                          " has given up")};
+        return {};
+    } catch (...) {
+        return {HCCL_E_MEMORY, "out of memory"};
+    }
 }
 
 Status Link::news(std::chrono::milliseconds patience) noexcept {

@@ -36,7 +36,11 @@ class Link {
     // What the hub has told of the others; waits so long for it.
     Status news(std::chrono::milliseconds patience = std::chrono::milliseconds(0)) noexcept;
 
+    // Why a rank of which this one has lost the data's connection is gone; nothing: nobody has told.
+    Status why_lost(uint32_t rank) noexcept;
+
   private:
+    bool has_left(uint32_t rank);
     Status send(FrameType type, const std::string& key, const std::string& value, int file, uint32_t code);
     Status receive(Clock::time_point deadline);  // one frame
 
@@ -44,6 +48,7 @@ class Link {
     Socket socket_;
     bool by_unix_ = false, is_up_ = false;
     bool hub_may_end_ = false;  // all ranks of its process have left
+    std::string left_;          // by that time, by rank
     Status failed_;
     std::map<std::string, std::string> values_;
     Socket file_;

@@ -153,7 +153,10 @@ TEST_F(Meeting, ItsProcessEnds) {
             EXPECT_RANK(aclrtSynchronizeStream(stream) == 0);
             EXPECT_RANK(static_cast<char*>(x)[0] == 'x');
             // who needs it knows at once
-            if (HcclBarrier(comm, stream) == 0) EXPECT_RANK(aclrtSynchronizeStreamWithTimeout(stream, 5000) == 507000);
+            if (HcclBarrier(comm, stream) == 0) EXPECT_RANK(aclrtSynchronizeStreamWithTimeout(stream, 20000) == 507000);
+            const std::string message = take_message();
+            EXPECT_RANK(message.find("rank 0 has destroyed its communicator") != std::string::npos ||
+                        (std::fprintf(stderr, "%s\n", message.c_str()), false));
             EXPECT_RANK(HcclGetCommAsyncError(comm, &error) == 0 && error == HCCL_E_REMOTE);
             EXPECT_RANK(HcclCommDestroy(comm) == 0);
             return 0;
