@@ -33,25 +33,50 @@ struct Wishes {
     int exec_timeout_s = -1;
 };
 
-// Programs are compiled with shorter and longer ones: only what lies inside the size that they say is there.
+// Programs are compiled with shorter and longer ones: a field is there where it lies inside the size that they say, and
+// their version has it.
+class Configuration {
+  public:
+    explicit Configuration(const HcclCommConfig& config) : bytes_(reinterpret_cast<const char*>(&config)) {
+        std::memcpy(&size_, bytes_, sizeof size_);
+        std::memcpy(&magic_, bytes_ + 8, sizeof magic_);
+        std::memcpy(&version_, bytes_ + 12, sizeof version_);
+    }
+    bool prepared() const {
+        return magic_ == HCCL_COMM_CONFIG_MAGIC_WORD && version_ > 0 && size_ >= HCCL_COMM_CONFIG_INFO_BYTES &&
+               size_ <= 1 << 16;
+    }
+    template <typename T>
+    void read(size_t offset, uint32_t since, T& field) const {
+        if (version_ >= since && size_ >= offset + sizeof field) std::memcpy(&field, bytes_ + offset, sizeof field);
+    }
+
+  private:
+    const char* bytes_;
+    uint64_t size_ = 0;
+    uint32_t magic_ = 0, version_ = 0;
+};
+
 Result<Wishes> read_wishes(const HcclCommConfig* config) {
     Wishes wishes;
     if (config == nullptr) return wishes;
-    uint64_t size;
-    uint32_t magic;
-    std::memcpy(&size, config->reserved, sizeof size);
-    std::memcpy(&magic, config->reserved + 8, sizeof magic);
-    if (magic != HCCL_COMM_CONFIG_MAGIC_WORD || size < HCCL_COMM_CONFIG_INFO_BYTES || size > 1 << 16)
-        return Status(HCCL_E_PARA, "config: was not prepared by HcclCommConfigInit");
-    if (size >= offsetof(HcclCommConfig, hcclCommName) + sizeof config->hcclCommName) {
-        const size_t length = strnlen(config->hcclCommName, sizeof config->hcclCommName);
-        if (length == sizeof config->hcclCommName)
-            return Status(HCCL_E_PARA, concat("config: hcclCommName has no end, expected at most ",
-                                              COMM_NAME_MAX_LENGTH - 1, " characters"));
-        wishes.name.assign(config->hcclCommName, length);
-    }
-    if (size >= offsetof(HcclCommConfig, hcclExecTimeOut) + sizeof config->hcclExecTimeOut)
-        std::memcpy(&wishes.exec_timeout_s, &config->hcclExecTimeOut, sizeof wishes.exec_timeout_s);
+    const Configuration fields(*config);
+    if (!fields.prepared()) return Status(HCCL_E_PARA, "config: was not prepared by HcclCommConfigInit");
+    uint32_t deterministic = HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET;
+    fields.read(offsetof(HcclCommConfig, hcclDeterministic), 1, deterministic);
+    if (deterministic > 2 && deterministic != HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET)
+        return Status(HCCL_E_PARA, concat("config: hcclDeterministic is ", deterministic, ", expected 0, 1 or 2"));
+    char name[COMM_NAME_MAX_LENGTH] = {};
+    fields.read(offsetof(HcclCommConfig, hcclCommName), 2, name);
+    const size_t length = strnlen(name, sizeof name);
+    if (length == sizeof name)
+        return Status(HCCL_E_PARA, concat("config: hcclCommName has no end, expected at most ",
+                                          COMM_NAME_MAX_LENGTH - 1, " characters"));
+    wishes.name.assign(name, length);
+    fields.read(offsetof(HcclCommConfig, hcclExecTimeOut), 8, wishes.exec_timeout_s);
+    if (wishes.exec_timeout_s < -1)
+        return Status(HCCL_E_PARA, concat("config: hcclExecTimeOut is ", wishes.exec_timeout_s,
+                                          ", expected seconds, 0 (never) or -1 (as HCCL_EXEC_TIMEOUT says)"));
     return wishes;
 }
 
@@ -155,7 +180,7 @@ Status init_all(uint32_t count, const int32_t* devices, HcclComm* comms) {
         Membership membership;
         membership.rank = i, membership.ranks = count, membership.device = devices[i];
         membership.exec_timeout_s = e->exec_timeout_s;
-        membership.name = world_name(*random);
+        membership.name = membership.group = world_name(*random);
         made.push_back(make_local(std::move(*group), std::move(membership)));
     }
     std::vector<HcclComm> handles;
@@ -200,14 +225,16 @@ Status create_sub(HcclComm* handle, uint32_t count, uint32_t* ids, uint64_t numb
     const auto parent = find_comm(*handle);
     if (!parent.ok()) return parent.status();
     if ((*parent)->is.is_sub) return {HCCL_E_PARA, "comm: is a sub-communicator itself"};
-    GRADUS_TRY((*parent)->failure());
+    GRADUS_TRY((*parent)->check_alive());
     GRADUS_TRY(check_members(**parent, count, ids, sub_rank));
     const auto wishes = read_wishes(config);
     if (!wishes.ok()) return wishes.status();
     Membership membership = (*parent)->is;
     membership.rank = sub_rank, membership.ranks = count, membership.is_sub = true;
+    membership.group += "_sub_" + std::to_string(number);
     membership.name = !wishes->name.empty() ? wishes->name : (*parent)->is.name + "_sub_" + std::to_string(number);
     if (wishes->exec_timeout_s >= 0) membership.exec_timeout_s = wishes->exec_timeout_s;
+    if (!wishes->name.empty()) GRADUS_TRY(check_name(membership));
     decltype(Communicator::splits) place{{{number, {ids, ids + count}}, nullptr}};
     void*& last = place.begin()->second;
     {

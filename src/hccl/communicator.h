@@ -40,6 +40,7 @@ struct Fate {
 struct Membership {
     uint32_t rank = 0, ranks = 0;
     std::string name;
+    std::string group;  // the name of all its ranks where none is given
     int device = 0;
     int exec_timeout_s = 0;  // 0: never
     bool is_sub = false;
@@ -65,6 +66,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     virtual Result<std::shared_ptr<Communicator>> split(std::span<const uint32_t> ids, uint64_t number,
                                                         Membership membership) = 0;
 
+    Status check_alive();  // failure(), for who wants to use it
+
     Clock::time_point deadline() const;
 
     // Behind the process lock.
@@ -78,6 +81,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   private:
     const pid_t process_;
 };
+
+// HCCL_E_PARA: on its device, another group's communicator has its name.
+Status check_name(const Membership& membership);
 
 using Communicators = Registry<Communicator, HandleKind::communicator>;
 

@@ -219,6 +219,9 @@ Result<std::shared_ptr<Communicator>> join(const MeetingPoint& at, const HcclEnv
                                            const std::string& ip, Membership membership) {
     const auto deadline = Clock::now() + std::chrono::seconds(environment.connect_timeout_s);
     const uint32_t rank = membership.rank, ranks = membership.ranks;
+    if (membership.group.empty()) membership.group = world_name(at.key);
+    if (membership.name.empty()) membership.name = membership.group;
+    GRADUS_TRY(check_name(membership));
     auto connected = Link::connect(at, rank, ranks, deadline);
     if (!connected.ok()) return connected.status();
     std::unique_ptr<Link> link = std::move(*connected);
@@ -236,7 +239,6 @@ Result<std::shared_ptr<Communicator>> join(const MeetingPoint& at, const HcclEnv
         for (const std::string& text : texts) cards.push_back(Card::read(text));
         const auto transport = choose(cards);
         if (!transport.ok()) return transport.status();
-        if (membership.name.empty()) membership.name = world_name(at.key);
 
         if (*transport == HcclTransport::local) {
             auto group = join_local_group(at.key, ranks, rank);

@@ -25,6 +25,8 @@ class Failures : public ::testing::TestWithParam<const char*> {
             EXPECT_EQ(HcclGetCommAsyncError(w.comms[r], &error), 0);
             EXPECT_EQ(error, async);
             EXPECT_EQ(HcclBroadcast(x.data(), 1, kF32, 0, w.comms[r], w.streams[r]), async);
+            const std::string later = take_message();
+            EXPECT_EQ(later.find("HcclBroadcast: comm: has failed: Hccl"), 0u) << later;
         }
     }
 };

@@ -198,6 +198,28 @@ TEST_F(Meeting, RanksCountDifferently) {
     }
 }
 
+// A table is of one communicator at a time, for whoever asks again.
+TEST_F(Meeting, ARankTableTwice) {
+    const Path path;
+    std::ofstream(path.name) << R"({"status":"completed","version":"1.0","server_list":[{"server_id":")" << getpid()
+                             << R"(","device":[{"rank_id":"0"},{"rank_id":"1"}]}]})";
+    EXPECT_EQ(in_processes(2,
+                           [&](uint32_t rank) {
+                               HcclComm comm = nullptr, again = nullptr;
+                               aclrtStream stream = nullptr;
+                               EXPECT_RANK(aclrtSetDevice(0) == 0 && aclrtCreateStream(&stream) == 0);
+                               EXPECT_RANK(HcclCommInitClusterInfo(path.name.c_str(), rank, &comm) == 0);
+                               EXPECT_RANK(HcclCommInitClusterInfo(path.name.c_str(), rank, &again) == HCCL_E_PARA);
+                               const std::string message = take_message();
+                               EXPECT_RANK(message.find("joined already") != std::string::npos ||
+                                           (std::fprintf(stderr, "%s\n", message.c_str()), false));
+                               EXPECT_RANK(HcclBarrier(comm, stream) == 0 && aclrtSynchronizeStream(stream) == 0);
+                               EXPECT_RANK(HcclCommDestroy(comm) == 0);
+                               return 0;
+                           }),
+              (std::vector<int>{0, 0}));
+}
+
 TEST_F(Meeting, RankTablesThatAreWrong) {
     const std::string device0 = R"({"device_id":"0","rank_id":"0"})", device1 = R"({"device_id":"1","rank_id":"1"})";
     const auto table = [](const std::string& rest) { return R"({"status":"completed","version":"1.0",)" + rest + "}"; };

@@ -147,6 +147,56 @@ TEST_F(Refusals, Environment) {
     }
 }
 
+TEST_F(Refusals, Configurations) {
+    HcclRootInfo info;
+    ASSERT_EQ(HcclGetRootInfo(&info), 0) << take_message();
+    HcclCommConfig config;
+    HcclComm made = nullptr, other = nullptr;
+    EXPECT_EQ(aclrtSetDevice(0), 0);
+    const auto refused = [&](const char* words) {
+        EXPECT_EQ(HcclCommInitRootInfoConfig(1, &info, 0, &config, &made), HCCL_E_PARA) << words;
+        expect_message("HcclCommInitRootInfoConfig", words);
+    };
+    HcclCommConfigInit(&config);
+    config.hcclDeterministic = 77;
+    refused("hcclDeterministic is 77, expected 0, 1 or 2");
+    HcclCommConfigInit(&config);
+    config.hcclExecTimeOut = -5;
+    refused("hcclExecTimeOut is -5");
+    const auto set_version = [&](uint32_t version) { std::memcpy(config.reserved + 12, &version, sizeof version); };
+    HcclCommConfigInit(&config);
+    set_version(0);
+    refused("was not prepared by HcclCommConfigInit");
+    // a version knows what came with it: names with 2, time-outs with 8; and of a later one, what is known here
+    for (const uint32_t version : {1u, 2u, 7u, 8u, 12u}) {
+        HcclCommConfigInit(&config);
+        set_version(version);
+        std::strcpy(config.hcclCommName, "version");
+        config.hcclExecTimeOut = -5;
+        const int code = HcclCommInitRootInfoConfig(1, &info, 0, &config, &made);
+        EXPECT_EQ(code, version < 8 ? HCCL_SUCCESS : HCCL_E_PARA) << version << take_message();
+        if (code != 0) continue;
+        char name[128];
+        EXPECT_EQ(HcclGetCommName(made, name), 0);
+        EXPECT_EQ(std::string(name) == "version", version >= 2) << name;
+        EXPECT_EQ(HcclCommDestroy(made), 0);
+        ASSERT_EQ(HcclGetRootInfo(&info), 0) << take_message();
+    }
+    // a name is of one communicator
+    HcclCommConfigInit(&config);
+    std::strcpy(config.hcclCommName, "one");
+    ASSERT_EQ(HcclCommInitRootInfoConfig(1, &info, 0, &config, &made), 0) << take_message();
+    ASSERT_EQ(HcclGetRootInfo(&info), 0) << take_message();
+    EXPECT_EQ(HcclCommInitRootInfoConfig(1, &info, 0, &config, &other), HCCL_E_PARA);
+    expect_message("HcclCommInitRootInfoConfig", "'one' is the name of another communicator of device 0");
+    uint32_t ids[] = {0};
+    EXPECT_EQ(HcclCreateSubCommConfig(&comm, 1, ids, 5, 0, &config, &other), HCCL_E_PARA);
+    expect_message("HcclCreateSubCommConfig", "'one' is the name of another communicator of device 0");
+    EXPECT_EQ(HcclCommDestroy(made), 0);
+    EXPECT_EQ(HcclCreateSubCommConfig(&comm, 1, ids, 5, 0, &config, &other), 0) << take_message();
+    EXPECT_EQ(HcclCommDestroy(other), 0);
+}
+
 // Another release's structure is shorter: what lies behind its end is not looked at.
 TEST_F(Refusals, ShorterConfiguration) {
     HcclCommConfig config;
