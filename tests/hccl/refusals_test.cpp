@@ -70,6 +70,47 @@ TEST_F(Refusals, Arguments) {
     for (const int code : w.synchronize()) EXPECT_EQ(code, 0);
 }
 
+// Nothing to do needs no buffers, but the lists that say so.
+TEST_F(Refusals, NothingToDo) {
+    const uint64_t none[] = {0, 0, 0, 0}, some[] = {0, 0, 0, 1}, places[] = {0, 8};
+    EXPECT_EQ(HcclReduceScatterV(nullptr, none, places, nullptr, 0, kF32, kSum, comm, stream), 0) << take_message();
+    EXPECT_EQ(HcclAllGatherV(nullptr, 0, nullptr, none, places, kF32, comm, stream), 0) << take_message();
+    EXPECT_EQ(HcclAlltoAllVC(nullptr, none, kF32, nullptr, kF32, comm, stream), 0) << take_message();
+    EXPECT_EQ(HcclReduceScatterV(nullptr, nullptr, places, nullptr, 0, kF32, kSum, comm, stream), HCCL_E_PTR);
+    expect_message("HcclReduceScatterV", "sendCounts: NULL");
+    EXPECT_EQ(HcclAllGatherV(nullptr, 0, nullptr, nullptr, places, kF32, comm, stream), HCCL_E_PTR);
+    expect_message("HcclAllGatherV", "recvCounts: NULL");
+    EXPECT_EQ(HcclAlltoAllV(nullptr, none, places, kF32, nullptr, nullptr, places, kF32, comm, stream), HCCL_E_PTR);
+    expect_message("HcclAlltoAllV", "recvCounts: NULL");
+    EXPECT_EQ(HcclAlltoAllVC(nullptr, nullptr, kF32, nullptr, kF32, comm, stream), HCCL_E_PTR);
+    EXPECT_EQ(HcclReduceScatterV(nullptr, some + 2, places, nullptr, 0, kF32, kSum, comm, stream), HCCL_E_PTR);
+    expect_message("HcclReduceScatterV", "sendBuf: NULL");
+    EXPECT_EQ(HcclAllGatherV(nullptr, 0, nullptr, some + 2, places, kF32, comm, stream), HCCL_E_PTR);
+    expect_message("HcclAllGatherV", "recvBuf: NULL");
+    EXPECT_EQ(HcclAlltoAllV(nullptr, some + 2, places, kF32, nullptr, none, places, kF32, comm, stream), HCCL_E_PTR);
+    expect_message("HcclAlltoAllV", "sendBuf: NULL");
+    // here a rank does not know what the others have for each other, and takes part: rank 0 with nothing at all
+    for (const char* transport : transports()) {
+        World all(2, transport);
+        floats(x)[0] = 7, floats(y)[0] = 0;
+        EXPECT_EQ(HcclAlltoAllV(nullptr, none, places, kF32, nullptr, none, places, kF32, all.comms[0], all.streams[0]),
+                  0)
+            << take_message();
+        EXPECT_EQ(
+            HcclAlltoAllV(x.data(), some + 2, none, kF32, y.data(), some + 2, none, kF32, all.comms[1], all.streams[1]),
+            0)
+            << take_message();
+        for (uint32_t r = 0; r < 2; ++r)
+            EXPECT_EQ(HcclAlltoAllVC(r == 1 ? x.data() : nullptr, some, kF32, r == 1 ? y.data() + 8 : nullptr, kF32,
+                                     all.comms[r], all.streams[r]),
+                      0)
+                << take_message();
+        for (const int code : all.synchronize()) EXPECT_EQ(code, 0) << take_message();
+        EXPECT_EQ(floats(y)[0], 7) << transport;
+        EXPECT_EQ(floats(y)[2], 7) << transport;
+    }
+}
+
 TEST_F(Refusals, Communicators) {
     int32_t devices[] = {0, 0}, far[] = {77};
     HcclComm comms[2] = {};
