@@ -349,7 +349,7 @@ Status start_hub(MeetingPoint& at, std::chrono::seconds patience) {
     return {};
 }
 
-std::optional<std::string> read_file(const char* path) {
+std::optional<std::string> read_file(const char* path, size_t most) {
     const Socket file(open(path, O_RDONLY | O_CLOEXEC));  // any descriptor closes like a socket
     if (!file.open()) return {};
     std::string text;
@@ -359,7 +359,8 @@ std::optional<std::string> read_file(const char* path) {
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return {};
         if (got == 0) return text;
-        text.append(part.data(), static_cast<size_t>(got));
+        text.append(part.data(), std::min(static_cast<size_t>(got), most + 1 - text.size()));
+        if (text.size() > most) return text;
     }
 }
 
@@ -370,7 +371,7 @@ bool is_own_process(const Socket& socket) {
 }
 
 std::string this_machine() {
-    std::string boot = read_file("/proc/sys/kernel/random/boot_id").value_or("");
+    std::string boot = read_file("/proc/sys/kernel/random/boot_id", 4096).value_or("");
     while (!boot.empty() && boot.back() == '\n') boot.pop_back();
     struct stat network {};
     if (stat("/proc/self/ns/net", &network) != 0) return boot;

@@ -61,8 +61,9 @@ struct MeetingPoint {
 // Listens, and serves in a thread of its own until all ranks have left, or nobody has come for so long.
 Status start_hub(MeetingPoint& at, std::chrono::seconds patience);
 
-// Nothing where it cannot be read. Not a std::ifstream, which keeps a refused allocation to itself and is then empty.
-std::optional<std::string> read_file(const char* path);
+// Nothing where it cannot be read; of a longer one, a byte more than `most`. Not a std::ifstream, which keeps a refused
+// allocation to itself and is then empty.
+std::optional<std::string> read_file(const char* path, size_t most);
 
 bool is_own_process(const Socket& socket);  // of this machine's sockets: whether this process is the other side, too
 

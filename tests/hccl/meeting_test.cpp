@@ -231,6 +231,7 @@ TEST_F(Meeting, RankTablesThatAreWrong) {
         {std::string(200, '['), "not JSON"},
         {table(list(device0)) + "}", "not JSON"},
         {R"({"status":"initializing",)" + list(device0) + "}", "status: 'initializing', expected completed"},
+        {std::string((16 << 20) + 1, ' '), "longer than 16 MiB"},
         {table(R"("server_count":"1")"), "server_count: 1, expected 0"},
         {table(R"("server_count":"2",)" + list(device0)), "server_count: 2, expected 1"},
         {table(R"("server_count":"one",)" + list(device0)), "server_count: 'one', expected a number"},
@@ -259,8 +260,17 @@ TEST_F(Meeting, RankTablesThatAreWrong) {
                                    return 0;
                                }),
                   std::vector<int>{0})
-            << text;
+            << text.substr(0, 200);
     }
+    EXPECT_EQ(in_processes(1,
+                           [&](uint32_t rank) {  // one that never ends
+                               HcclComm comm = nullptr;
+                               EXPECT_RANK(aclrtSetDevice(0) == 0);
+                               EXPECT_RANK(HcclCommInitClusterInfo("/dev/zero", 0, &comm) == HCCL_E_PARA);
+                               EXPECT_RANK(take_message().find("longer than 16 MiB") != std::string::npos);
+                               return 0;
+                           }),
+              std::vector<int>{0});
 }
 
 }  // namespace
