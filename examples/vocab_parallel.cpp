@@ -4,7 +4,8 @@
 //   g++ -std=c++11 vocab_parallel.cpp -I$PREFIX/include -L$PREFIX/lib64 -lascendcl -lnnopbase -lopapi -lhccl -pthread
 //   ./a.out threads 4        a thread a rank, HcclCommInitAll
 //   ./a.out processes 4      a process a rank, the root info in a file
-//   mpicxx -DWITH_MPI …      mpirun -n 4 ./a.out, the root info by MPI_Bcast
+//   mpicxx -DWITH_MPI …      mpirun -n 4 ./a.out, the root info by MPI_Bcast; with a rank table's path behind it, by
+//   that
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -205,17 +206,23 @@ static int as_threads(int ranks) {
 }
 #endif
 
-// A program with a process a rank; `share` hands rank 0's root info to the others.
+// `share` hands rank 0's root info to the others.
 template <typename Share>
-static int as_process(int rank, int ranks, const Share& share) {
+static HcclComm by_root_info(int rank, int ranks, const Share& share) {
     HcclRootInfo info;
     HcclComm comm = nullptr;
-    CHECK(aclInit(nullptr));
-    CHECK(aclrtSetDevice(rank % 8));
     if (rank == 0) CHECK(HcclGetRootInfo(&info));
     share(info);
     CHECK(HcclCommInitRootInfo(static_cast<uint32_t>(ranks), &info, static_cast<uint32_t>(rank), &comm));
-    const int code = rank_main(rank, ranks, comm);
+    return comm;
+}
+
+// A program with a process a rank; `join` makes its communicator.
+template <typename Join>
+static int as_process(int rank, int ranks, const Join& join) {
+    CHECK(aclInit(nullptr));
+    CHECK(aclrtSetDevice(rank % 8));
+    const int code = rank_main(rank, ranks, join());
     CHECK(aclrtResetDevice(rank % 8));
     CHECK(aclFinalize());
     return code;
@@ -229,20 +236,20 @@ static int as_processes(int ranks) {
     std::vector<pid_t> children;
     for (int rank = 0; rank < ranks; ++rank) {
         const pid_t child = fork();
-        if (child == 0)
-            std::exit(as_process(rank, ranks, [&](HcclRootInfo& info) {
-                if (rank == 0) {
-                    std::FILE* file = std::fopen((path + ".new").c_str(), "wb");
-                    check(file == nullptr || std::fwrite(&info, sizeof info, 1, file) != 1 || std::fclose(file) != 0,
-                          "writing the root info");
-                    check(std::rename((path + ".new").c_str(), path.c_str()), "rename");  // whole, or not there
-                    return;
-                }
-                std::FILE* file = nullptr;
-                while ((file = std::fopen(path.c_str(), "rb")) == nullptr) usleep(1000);
-                check(std::fread(&info, sizeof info, 1, file) != 1, "reading the root info");
-                std::fclose(file);
-            }));
+        const auto share = [&](HcclRootInfo& info) {
+            if (rank == 0) {
+                std::FILE* file = std::fopen((path + ".new").c_str(), "wb");
+                check(file == nullptr || std::fwrite(&info, sizeof info, 1, file) != 1 || std::fclose(file) != 0,
+                      "writing the root info");
+                check(std::rename((path + ".new").c_str(), path.c_str()), "rename");  // whole, or not there
+                return;
+            }
+            std::FILE* file = nullptr;
+            while ((file = std::fopen(path.c_str(), "rb")) == nullptr) usleep(1000);
+            check(std::fread(&info, sizeof info, 1, file) != 1, "reading the root info");
+            std::fclose(file);
+        };
+        if (child == 0) std::exit(as_process(rank, ranks, [&] { return by_root_info(rank, ranks, share); }));
         children.push_back(child);
     }
     int worst = 0;
@@ -262,8 +269,12 @@ int main(int argc, char** argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    const int code =
-        as_process(rank, ranks, [](HcclRootInfo& info) { MPI_Bcast(&info, sizeof info, MPI_CHAR, 0, MPI_COMM_WORLD); });
+    const int code = as_process(rank, ranks, [&]() -> HcclComm {
+        HcclComm comm = nullptr;
+        if (argc > 1) return CHECK(HcclCommInitClusterInfo(argv[1], static_cast<uint32_t>(rank), &comm)), comm;
+        return by_root_info(rank, ranks,
+                            [](HcclRootInfo& info) { MPI_Bcast(&info, sizeof info, MPI_CHAR, 0, MPI_COMM_WORLD); });
+    });
     MPI_Finalize();
     return code;
 #else

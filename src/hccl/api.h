@@ -18,6 +18,13 @@ HcclResult guarded_hccl(const char* function, const F& f) noexcept {
 
 Result<std::shared_ptr<Communicator>> find_comm(HcclComm handle);  // HCCL_E_PTR, HCCL_E_PARA
 
+// What a program asks of a communicator beside its ranks; config may be NULL. HCCL_E_PARA.
+struct Wishes {
+    std::string name;
+    int exec_timeout_s = -1;
+};
+Result<Wishes> read_wishes(const HcclCommConfig* config);
+
 // ---- HcclGroupStart … HcclGroupEnd, on the calling thread
 
 enum class GroupKind { none, inits, transfers, collectives };

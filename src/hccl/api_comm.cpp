@@ -28,33 +28,6 @@ Result<HcclEnvironment> environment() {
 
 // ---- What a communicator is made with
 
-struct Wishes {
-    std::string name;
-    int exec_timeout_s = -1;
-};
-
-// Programs are compiled with shorter and longer ones: only what lies inside the size that they say is there.
-Result<Wishes> read_wishes(const HcclCommConfig* config) {
-    Wishes wishes;
-    if (config == nullptr) return wishes;
-    uint64_t size;
-    uint32_t magic;
-    std::memcpy(&size, config->reserved, sizeof size);
-    std::memcpy(&magic, config->reserved + 8, sizeof magic);
-    if (magic != HCCL_COMM_CONFIG_MAGIC_WORD || size < HCCL_COMM_CONFIG_INFO_BYTES || size > 1 << 16)
-        return Status(HCCL_E_PARA, "config: was not prepared by HcclCommConfigInit");
-    if (size >= offsetof(HcclCommConfig, hcclCommName) + sizeof config->hcclCommName) {
-        const size_t length = strnlen(config->hcclCommName, sizeof config->hcclCommName);
-        if (length == sizeof config->hcclCommName)
-            return Status(HCCL_E_PARA, concat("config: hcclCommName has no end, expected at most ",
-                                              COMM_NAME_MAX_LENGTH - 1, " characters"));
-        wishes.name.assign(config->hcclCommName, length);
-    }
-    if (size >= offsetof(HcclCommConfig, hcclExecTimeOut) + sizeof config->hcclExecTimeOut)
-        std::memcpy(&wishes.exec_timeout_s, &config->hcclExecTimeOut, sizeof wishes.exec_timeout_s);
-    return wishes;
-}
-
 Result<Membership> membership_of(uint32_t rank, uint32_t ranks, const Wishes& wishes, const HcclEnvironment& e) {
     if (ranks == 0 || ranks > kMostRanks)
         return Status(HCCL_E_PARA, concat("nRanks: ", ranks, ", expected 1 to ", kMostRanks));
@@ -148,16 +121,15 @@ Status init_all(uint32_t count, const int32_t* devices, HcclComm* comms) {
         }
         return make_together(inits);
     }
-    const GroupKey key{(*random)[0], (*random)[1], 0};
     std::vector<std::shared_ptr<Communicator>> made;
     for (uint32_t i = 0; i < count; ++i) {
-        auto group = join_local_group(key, count, i);
+        auto group = join_local_group(*random, count, i);
         if (!group.ok()) return group.status();
         Membership membership;
         membership.rank = i, membership.ranks = count, membership.device = devices[i];
         membership.exec_timeout_s = e->exec_timeout_s;
-        membership.name = world_name(*random);
-        made.push_back(make_local(std::move(*group), key, std::move(membership)));
+        membership.name = membership.group = world_name(*random);
+        made.push_back(make_local(std::move(*group), std::move(membership)));
     }
     std::vector<HcclComm> handles;
     handles.reserve(count);
@@ -201,31 +173,31 @@ Status create_sub(HcclComm* handle, uint32_t count, uint32_t* ids, uint64_t numb
     const auto parent = find_comm(*handle);
     if (!parent.ok()) return parent.status();
     if ((*parent)->is.is_sub) return {HCCL_E_PARA, "comm: is a sub-communicator itself"};
-    GRADUS_TRY((*parent)->failure());
+    GRADUS_TRY((*parent)->check_alive());
     GRADUS_TRY(check_members(**parent, count, ids, sub_rank));
     const auto wishes = read_wishes(config);
     if (!wishes.ok()) return wishes.status();
     Membership membership = (*parent)->is;
     membership.rank = sub_rank, membership.ranks = count, membership.is_sub = true;
+    membership.group += "_sub_" + std::to_string(number);
     membership.name = !wishes->name.empty() ? wishes->name : (*parent)->is.name + "_sub_" + std::to_string(number);
     if (wishes->exec_timeout_s >= 0) membership.exec_timeout_s = wishes->exec_timeout_s;
-    // Ranks destroy theirs when they like: one may be about to make the next while another still has the last.
-    decltype(Communicator::splits) place{{{number, {ids, ids + count}}, {}}};
-    Communicator::Splits& mine = place.begin()->second;
+    if (!wishes->name.empty()) GRADUS_TRY(check_name(membership));
+    decltype(Communicator::splits) place{{{number, {ids, ids + count}}, nullptr}};
+    void*& last = place.begin()->second;
     {
         const Lock lock = hold();
         const auto known = (*parent)->splits.find(place.begin()->first);
-        if (known != (*parent)->splits.end()) mine = known->second;
+        if (known != (*parent)->splits.end()) last = known->second;
     }
-    if (mine.last != nullptr && Communicators::instance().find(mine.last))
+    if (last != nullptr && Communicators::instance().find(last))
         return {HCCL_E_PARA, concat("subCommId: ", number, " of these ranks is there already")};
-    auto made = (*parent)->split({ids, count}, number, mine.made, std::move(membership));
+    auto made = (*parent)->split({ids, count}, number, std::move(membership));
     if (!made.ok()) return made.status();
-    *sub = Communicators::instance().add(std::move(*made));
-    mine = {mine.made + 1, *sub};
+    last = *sub = Communicators::instance().add(std::move(*made));
     const Lock lock = hold();
-    (*parent)->splits.merge(place);  // what it had before stays, and takes the new numbers
-    if (!place.empty()) (*parent)->splits.find(place.begin()->first)->second = mine;
+    (*parent)->splits.merge(place);  // what it had before stays, and takes the new handle
+    if (!place.empty()) (*parent)->splits.find(place.begin()->first)->second = last;
     return {};
 }
 

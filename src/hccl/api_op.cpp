@@ -74,20 +74,28 @@ Status set_buffers(Call& call, const void* send, const void* recv) {
     return {};
 }
 
+// Of a list of the interface.
+uint64_t number(const void* list, size_t i) {
+    uint64_t value;
+    std::memcpy(&value, static_cast<const char*>(list) + i * sizeof value, sizeof value);
+    return value;
+}
+
+bool all_zero(const void* list, size_t size) {
+    for (size_t i = 0; i < size; ++i)
+        if (number(list, i) != 0) return false;
+    return true;
+}
+
 // Counts and displacements of all ranks, in elements; NULL displacements: one behind the other.
 Status read_blocks(const char* argument, const void* counts, const void* displacements, HcclDataType type,
                    std::vector<Block>& blocks) {
     const uint64_t size = size_of(type);
-    const auto number = [](const void* list, size_t i) {
-        uint64_t value;
-        std::memcpy(&value, static_cast<const char*>(list) + i * sizeof value, sizeof value);
-        return value;
-    };
     for (size_t i = 0; i < blocks.size(); ++i) {
         const uint64_t count = number(counts, i), offset = number(displacements, i);
         GRADUS_TRY(check_count(argument, count));
         GRADUS_TRY(check_count(argument, offset));
-        blocks[i] = {offset * size, count * size};
+        if (count > 0) blocks[i] = {offset * size, count * size};  // else nowhere: there may be no buffer
     }
     return {};
 }
@@ -140,9 +148,10 @@ Status reduce_scatter_v(void* send, const void* counts, const void* displacement
                         HcclDataType type, HcclReduceOp op, HcclComm comm, aclrtStream stream) {
     Call call;
     GRADUS_TRY(begin(call, Kind::reduce_scatter_v, comm, stream));
-    GRADUS_TRY(not_null(kHccl, "sendBuf", send));
     GRADUS_TRY(not_null(kHccl, "sendCounts", counts));
     GRADUS_TRY(not_null(kHccl, "sendDispls", displacements));
+    if (count == 0 && all_zero(counts, call.ranks())) return {};
+    GRADUS_TRY(not_null(kHccl, "sendBuf", send));
     if (count > 0) GRADUS_TRY(not_null(kHccl, "recvBuf", recv));
     GRADUS_TRY(set_reduction(call, count, type, op, true));
     call.c.terms.count = 0;  // every rank has its own
@@ -208,10 +217,11 @@ Status all_gather_v(void* send, uint64_t count, void* recv, const void* counts, 
                     HcclDataType type, HcclComm comm, aclrtStream stream) {
     Call call;
     GRADUS_TRY(begin(call, Kind::all_gather_v, comm, stream));
-    if (count > 0) GRADUS_TRY(not_null(kHccl, "sendBuf", send));
-    GRADUS_TRY(not_null(kHccl, "recvBuf", recv));
     GRADUS_TRY(not_null(kHccl, "recvCounts", counts));
     GRADUS_TRY(not_null(kHccl, "recvDispls", displacements));
+    if (count == 0 && all_zero(counts, call.ranks())) return {};
+    if (count > 0) GRADUS_TRY(not_null(kHccl, "sendBuf", send));
+    GRADUS_TRY(not_null(kHccl, "recvBuf", recv));
     GRADUS_TRY(set_type(call, count, type));
     call.c.terms.count = 0;  // every rank has its own
     GRADUS_TRY(set_buffers(call, send, recv));
@@ -225,19 +235,18 @@ Status all_gather_v(void* send, uint64_t count, void* recv, const void* counts, 
     return call.go();
 }
 
-Status begin_all_to_all(Call& call, Kind kind, const void* send, HcclDataType send_type, const void* recv,
-                        HcclDataType recv_type, HcclComm comm, aclrtStream stream, uint64_t send_count = 0,
-                        uint64_t recv_count = 0) {
-    GRADUS_TRY(begin(call, kind, comm, stream));
-    GRADUS_TRY(not_null(kHccl, "sendBuf", send));
-    GRADUS_TRY(not_null(kHccl, "recvBuf", recv));
+// After begin(). A rank that sends or receives nothing needs no buffer for it.
+Status set_all_to_all(Call& call, const void* send, HcclDataType send_type, bool sends, const void* recv,
+                      HcclDataType recv_type, bool receives, uint64_t send_count = 0, uint64_t recv_count = 0) {
+    if (sends) GRADUS_TRY(not_null(kHccl, "sendBuf", send));
+    if (receives) GRADUS_TRY(not_null(kHccl, "recvBuf", recv));
     GRADUS_TRY(check_count("sendCount", send_count));
     GRADUS_TRY(check_count("recvCount", recv_count));
     GRADUS_TRY(check_type("sendType", send_type));
     GRADUS_TRY(check_type("recvType", recv_type));
     if (send_type != recv_type)
         return {HCCL_E_PARA, concat("recvType: ", name_of(recv_type), ", expected sendType, ", name_of(send_type))};
-    if (send == recv) return {HCCL_E_PARA, "recvBuf: is sendBuf, expected another"};
+    if (send == recv && send != nullptr) return {HCCL_E_PARA, "recvBuf: is sendBuf, expected another"};
     call.c.terms.type = send_type;
     return set_buffers(call, send, recv);
 }
@@ -246,8 +255,8 @@ Status all_to_all(const void* send, uint64_t send_count, HcclDataType send_type,
                   HcclDataType recv_type, HcclComm comm, aclrtStream stream) {
     if (send_count == 0 && recv_count == 0) return {};
     Call call;
-    GRADUS_TRY(begin_all_to_all(call, Kind::all_to_all, send, send_type, recv, recv_type, comm, stream, send_count,
-                                recv_count));
+    GRADUS_TRY(begin(call, Kind::all_to_all, comm, stream));
+    GRADUS_TRY(set_all_to_all(call, send, send_type, true, recv, recv_type, true, send_count, recv_count));
     if (send_count != recv_count)
         return {HCCL_E_PARA, concat("recvCount: ", recv_count, ", expected sendCount, ", send_count)};
     call.c.terms.count = send_count;
@@ -261,11 +270,14 @@ Status all_to_all_v(const void* send, const void* send_counts, const void* send_
                     const void* recv, const void* recv_counts, const void* recv_displacements, HcclDataType recv_type,
                     HcclComm comm, aclrtStream stream) {
     Call call;
-    GRADUS_TRY(begin_all_to_all(call, Kind::all_to_all_v, send, send_type, recv, recv_type, comm, stream));
+    GRADUS_TRY(begin(call, Kind::all_to_all_v, comm, stream));
     GRADUS_TRY(not_null(kHccl, "sendCounts", send_counts));
     GRADUS_TRY(not_null(kHccl, "sdispls", send_displacements));
     GRADUS_TRY(not_null(kHccl, "recvCounts", recv_counts));
     GRADUS_TRY(not_null(kHccl, "rdispls", recv_displacements));
+    // and goes on where both are zeros: others may have something for each other
+    const bool sends = !all_zero(send_counts, call.ranks()), receives = !all_zero(recv_counts, call.ranks());
+    GRADUS_TRY(set_all_to_all(call, send, send_type, sends, recv, recv_type, receives));
     GRADUS_TRY(read_blocks("sendCounts", send_counts, send_displacements, send_type, call.c.out));
     GRADUS_TRY(read_blocks("recvCounts", recv_counts, recv_displacements, recv_type, call.c.in));
     GRADUS_TRY(check_overlap(call, false));
@@ -275,16 +287,15 @@ Status all_to_all_v(const void* send, const void* send_counts, const void* send_
 Status all_to_all_vc(const void* send, const void* matrix, HcclDataType send_type, const void* recv,
                      HcclDataType recv_type, HcclComm comm, aclrtStream stream) {
     Call call;
-    GRADUS_TRY(begin_all_to_all(call, Kind::all_to_all_vc, send, send_type, recv, recv_type, comm, stream));
+    GRADUS_TRY(begin(call, Kind::all_to_all_vc, comm, stream));
     GRADUS_TRY(not_null(kHccl, "sendCountMatrix", matrix));
+    if (all_zero(matrix, size_t{call.ranks()} * call.ranks())) return {};
     const uint32_t ranks = call.ranks(), rank = call.rank();
     const uint64_t size = size_of(send_type);
-    const auto count = [&](uint32_t from, uint32_t to) {
-        uint64_t value;
-        std::memcpy(&value, static_cast<const char*>(matrix) + (size_t{from} * ranks + to) * sizeof value,
-                    sizeof value);
-        return value;
-    };
+    const auto count = [&](uint32_t from, uint32_t to) { return number(matrix, size_t{from} * ranks + to); };
+    bool sends = false, receives = false;
+    for (uint32_t r = 0; r < ranks; ++r) sends |= count(rank, r) != 0, receives |= count(r, rank) != 0;
+    GRADUS_TRY(set_all_to_all(call, send, send_type, sends, recv, recv_type, receives));
     uint64_t sent = 0, received = 0;  // blocks lie one behind the other
     for (uint32_t r = 0; r < ranks; ++r) {
         GRADUS_TRY(check_count("sendCountMatrix", count(rank, r)));

@@ -87,6 +87,21 @@ Text describe(uint64_t bytes, uint32_t type) {
     return concat(bytes / std::max<size_t>(size_of(t), 1), " × ", name_of(t));
 }
 
+Status members_differ(uint64_t number, uint32_t rank_a, std::span<const uint32_t> a, uint32_t rank_b,
+                      std::span<const uint32_t> b) {
+    const auto listed = [](std::span<const uint32_t> ids) {
+        Text list;
+        for (const uint32_t id : ids) append(list, list.empty() ? "" : ", ", id);
+        return list;
+    };
+    return {HCCL_E_PARA, concat("rankIds: ranks disagree about subCommId ", number, ": ", listed(a), " on rank ",
+                                rank_a, "; ", listed(b), " on rank ", rank_b)};
+}
+
+bool have_common(std::span<const uint32_t> a, std::span<const uint32_t> b) {
+    return std::find_first_of(a.begin(), a.end(), b.begin(), b.end()) != a.end();
+}
+
 void Agreement::write(const Collective& collective, uint32_t ranks, std::byte* to) noexcept {
     std::memcpy(to, &collective.terms, sizeof(Terms));
     to += sizeof(Terms);

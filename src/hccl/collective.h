@@ -75,6 +75,11 @@ using Batch = std::vector<Transfer>;
 Text describe(uint64_t bytes, uint32_t type);  // "8 × fp32"
 inline Text describe(const Transfer& t) { return describe(t.bytes, static_cast<uint32_t>(t.type)); }
 
+// Two ranks that are to make one sub-communicator, each with its list of the members.
+Status members_differ(uint64_t number, uint32_t rank_a, std::span<const uint32_t> a, uint32_t rank_b,
+                      std::span<const uint32_t> b);
+bool have_common(std::span<const uint32_t> a, std::span<const uint32_t> b);
+
 // ---- Agreement: what ranks tell each other before any data, Agreement::size(ranks) bytes
 
 struct Agreement {

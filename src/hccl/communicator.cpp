@@ -99,6 +99,21 @@ std::vector<Footprint> footprints_of(const Work& work, Gaps gaps) {
     return list;
 }
 
+Status check_name(const Membership& membership) {
+    for (const auto& [handle, comm] : Communicators::instance().entries())
+        if (comm && !comm->lost_in_fork() && comm->is.name == membership.name && comm->is.device == membership.device &&
+            comm->is.group != membership.group)
+            return {HCCL_E_PARA, concat("config: hcclCommName '", membership.name,
+                                        "' is the name of another communicator of device ", membership.device)};
+    return {};
+}
+
+Status Communicator::check_alive() {
+    const Status why = failure();
+    if (why.ok() || lost_in_fork()) return why;
+    return {why.code(), concat("comm: has failed: ", why.message())};
+}
+
 Clock::time_point Communicator::deadline() const {
     if (is.exec_timeout_s == 0) return Clock::time_point::max();
     return Clock::now() + std::chrono::seconds(is.exec_timeout_s);
@@ -151,7 +166,7 @@ Status submit(const std::shared_ptr<Communicator>& comm, Work work, aclrtStream 
         return {HCCL_E_PARA, concat("stream: of device ", (*stream)->device(), ", the communicator is of device ",
                                     comm->is.device, " (a limit of the device: GRADUS_LIMITS=off lifts it)")};
     if (const auto* const transfers = std::get_if<Batch>(&work)) GRADUS_TRY(check_own(*transfers, comm->is.rank));
-    GRADUS_TRY(comm->failure());
+    GRADUS_TRY(comm->check_alive());
     std::unique_ptr<CommTask> task = comm->make_task(std::move(work));
     const std::vector<Footprint> footprints = footprints_of(task->work(), Gaps::joined);
     const auto* const batch = std::get_if<Batch>(&task->work());

@@ -43,6 +43,7 @@ struct Fate {
 struct Membership {
     uint32_t rank = 0, ranks = 0;
     std::string name;
+    std::string group;  // the name of all its ranks where none is given
     int device = 0;
     int exec_timeout_s = 0;  // 0: never
     bool is_sub = false;
@@ -63,22 +64,19 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     virtual std::unique_ptr<CommTask> make_task(Work work) = 0;
     virtual void leave() noexcept = 0;  // for good: whoever needs this rank from now on fails
     virtual Status failure() = 0;       // why it is dead; looks for news
-    // A communicator of some of its ranks: what was made of the same ids and the same number, for the how many-th time,
-    // is one.
-    virtual Result<std::shared_ptr<Communicator>> split(std::span<const uint32_t> ids, uint64_t number, uint64_t time,
+    // A communicator of some of its ranks: what they make of the same ids and the same number is one, for each of them
+    // once. HCCL_E_PARA where those who are to meet have other ids.
+    virtual Result<std::shared_ptr<Communicator>> split(std::span<const uint32_t> ids, uint64_t number,
                                                         Membership membership) = 0;
+
+    Status check_alive();  // failure(), for who wants to use it
 
     Clock::time_point deadline() const;
 
     // Behind the process lock.
     uint64_t calls = 0;    // collectives that were issued: the sequence number of the next
     uint64_t pending = 0;  // tasks that have not ended
-    // Sub-communicators of the same number and ids: how many were made, and the last of them.
-    struct Splits {
-        uint64_t made = 0;
-        void* last = nullptr;
-    };
-    std::map<std::pair<uint64_t, std::vector<uint32_t>>, Splits> splits;
+    std::map<std::pair<uint64_t, std::vector<uint32_t>>, void*> splits;  // by number and ids: the last
 
     // In the child of a fork: its ranks are the parent's.
     bool lost_in_fork() const noexcept { return getpid() != process_; }
@@ -86,6 +84,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   private:
     const pid_t process_;
 };
+
+// HCCL_E_PARA: on its device, another group's communicator has its name.
+Status check_name(const Membership& membership);
 
 using Communicators = Registry<Communicator, HandleKind::communicator>;
 

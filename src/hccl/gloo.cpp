@@ -44,7 +44,8 @@ Result<std::unique_ptr<Transport>> open_gloo(Link& link, const std::string& ip, 
                                   std::vector<std::string> values;
                                   checked(link.get({key}, values, deadline, "an address did not come: of rank "));
                                   return values[0];
-                              }};
+                              },
+                              [&link](uint32_t lost) { return link.why_lost(lost); }};
     try {
         return open(meeting);
     } catch (const std::bad_alloc&) {

@@ -73,7 +73,8 @@ class Store final : public gloo::rendezvous::Store {
 
 class GlooTransport final : public Transport {
   public:
-    explicit GlooTransport(const GlooMeeting& meeting) : rank_(meeting.rank), ranks_(meeting.ranks), next_(ranks_ * 2) {
+    explicit GlooTransport(const GlooMeeting& meeting)
+        : rank_(meeting.rank), ranks_(meeting.ranks), ask_(meeting.ask), next_(ranks_ * 2) {
         const WithoutSignals no_pipe(WithoutSignals::only_pipe());
         auto device = device_at(meeting.ip);
         context_ = std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank_), static_cast<int>(ranks_));
@@ -165,19 +166,25 @@ class GlooTransport final : public Transport {
         where.hostname = ip;
         return gloo::transport::tcp::CreateDevice(where);
     }
-    using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
+    struct Message {
+        std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
+        uint32_t peer;
+    };
 
     void send(const std::byte* from, size_t bytes, uint32_t to, uint64_t tag) {
-        sends_.push_back(context_->createUnboundBuffer(const_cast<std::byte*>(from), bytes));  // NOLINT: Gloo reads it
-        sends_.back()->send(static_cast<int>(to), tag);
+        peer_ = to;
+        auto* const data = const_cast<std::byte*>(from);  // NOLINT: Gloo reads it
+        sends_.push_back({context_->createUnboundBuffer(data, bytes), to});
+        sends_.back().buffer->send(static_cast<int>(to), tag);
     }
     void receive(std::byte* to, size_t bytes, uint32_t from, uint64_t tag) {
-        receives_.push_back(context_->createUnboundBuffer(to, bytes));
-        receives_.back()->recv(static_cast<int>(from), tag);
+        peer_ = from;
+        receives_.push_back({context_->createUnboundBuffer(to, bytes), from});
+        receives_.back().buffer->recv(static_cast<int>(from), tag);
     }
     void wait(Clock::time_point deadline) {
-        for (const Buffer& b : receives_) b->waitRecv(until(deadline));
-        for (const Buffer& b : sends_) b->waitSend(until(deadline));
+        for (const Message& m : receives_) peer_ = m.peer, m.buffer->waitRecv(until(deadline));
+        for (const Message& m : sends_) peer_ = m.peer, m.buffer->waitSend(until(deadline));
         receives_.clear(), sends_.clear();
     }
     template <typename F>
@@ -188,10 +195,10 @@ class GlooTransport final : public Transport {
         } catch (const gloo::Exception& error) {
             give_up();
             receives_.clear(), sends_.clear();
-            // the others of a collective come to their deadlines about now, and the first of them gives up for all
-            if (Clock::now() >= deadline - std::chrono::milliseconds(100))
-                return {HCCL_E_TIMEOUT, "missing: a rank on another machine"};
-            return {HCCL_E_REMOTE, concat("a connection is lost: ", error.what())};
+            if (Clock::now() >= deadline) return {HCCL_E_TIMEOUT, concat("missing: rank ", peer_)};
+            // it is over for that rank, and why is known elsewhere
+            if (const Status why = ask_(peer_); !why.ok()) return why;
+            return {HCCL_E_REMOTE, concat("the connection to rank ", peer_, " is lost: ", error.what())};
         }
     }
     void copy_own(std::span<const Transfer> batch) const {
@@ -205,10 +212,12 @@ class GlooTransport final : public Transport {
     }
 
     const uint32_t rank_, ranks_;
+    const std::function<Status(uint32_t)> ask_;
+    uint32_t peer_ = 0;           // whom the last word with Gloo was about
     std::vector<uint64_t> next_;  // transfers so far, with every rank and in both directions
     std::shared_ptr<gloo::rendezvous::Context> context_;
     std::vector<std::byte> aside_;
-    std::vector<Buffer> sends_, receives_;
+    std::vector<Message> sends_, receives_;
     uint64_t round_ = 0;
 };
 

@@ -17,6 +17,8 @@ struct GlooMeeting {
     // The ranks' store; they throw when it fails.
     std::function<void(const std::string& key, const std::string& value)> put;
     std::function<std::string(const std::string& key)> get;
+    // Why the connection to a rank is lost, as far as the others know; nothing: they do not. As long as the transport.
+    std::function<Status(uint32_t rank)> ask;
 };
 
 // Throws what Gloo throws.

@@ -11,9 +11,11 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "hccl/types.h"
 #include "runtime/thread.h"
 
 namespace gradus::hccl {
@@ -32,10 +34,12 @@ struct Connection {
     Socket socket;
     Clock::time_point since = Clock::now();
     bool known = false, up = false;
+    bool refused = false;  // has been told why, and is read until it goes: a reset would take the words back
     uint32_t rank = 0;
     std::string received;
     Socket file;  // came with what is received
     std::vector<std::string> wanted;
+    std::map<std::string, std::vector<uint32_t>> agreeing;  // by number: members that it waits for
 };
 
 class Hub {
@@ -92,7 +96,7 @@ class Hub {
 
     void read(Connection& c) {
         char room[1 << 16];
-        const size_t most = c.known ? sizeof room : sizeof(Hello) - c.received.size();
+        const size_t most = c.known || c.refused ? sizeof room : sizeof(Hello) - c.received.size();
         iovec part{room, most};
         alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
         msghdr message{};
@@ -108,6 +112,7 @@ class Hub {
             Socket file(got);
             if (c.known) c.file = std::move(file);
         }
+        if (c.refused) return;
         c.received.append(room, static_cast<size_t>(n));
         if (!c.known && !greet(c)) return;
         while (c.socket.open() && take_frame(c)) {
@@ -120,24 +125,28 @@ class Hub {
         if (c.received.size() < sizeof hello) return false;
         std::memcpy(&hello, c.received.data(), sizeof hello);
         c.received.clear();
-        if (hello.magic != Hello::kMagic || hello.key != key_) return c.socket.close(), false;
+        if (hello.magic != Hello::kMagic || hello.key != key_ || hello.ranks > kMostRanks || hello.rank >= hello.ranks)
+            return c.socket.close(), false;
         if (ranks_ == 0) ranks_ = hello.ranks;
         c.rank = hello.rank;
         for (const auto& o : connections_)  // one that has ended may come again before its end was seen
             if (o->known && o->socket.open() && o->rank == c.rank) read(*o);
         Text why;
-        if (hello.ranks != ranks_)
+        if (complete_)
+            why = "all ranks have joined already: a root info is for one communicator";
+        else if (hello.ranks != ranks_)
             why = concat("rank ", hello.rank, " counts ", hello.ranks, " ranks, others ", ranks_);
         else if (std::any_of(connections_.begin(), connections_.end(),
                              [&](const auto& o) { return o->known && o->socket.open() && o->rank == c.rank; }))
             why = concat("rank ", hello.rank, " has joined already");
-        else if (complete_)
-            why = "all ranks have joined already: a root info is for one communicator";
-        if (!why.empty()) {
-            tell(c, FrameType::gone, "", std::string(why.view()), -1, HCCL_E_PARA);
-            return c.socket.close(), false;
-        }
-        return c.known = true;
+        if (why.empty()) return c.known = true;
+        const std::string words(why.view());
+        // nobody can say whose count is right, so nobody is to wait for more
+        if (!complete_ && hello.ranks != ranks_) tell_all(c, words, HCCL_E_PARA);
+        tell(c, FrameType::gone, "", words, -1, HCCL_E_PARA);
+        shutdown(c.socket.get(), SHUT_WR);
+        c.refused = true;
+        return false;
     }
 
     bool take_frame(Connection& c) {
@@ -155,6 +164,8 @@ class Hub {
                 return put(c, key, std::move(value)), true;
             case FrameType::get:
                 return get(c, key), true;
+            case FrameType::agree:
+                return agree(c, key, value), true;
             case FrameType::up:
                 return up(c), true;
             case FrameType::leave:
@@ -183,6 +194,63 @@ class Hub {
             tell(c, FrameType::value, key, it->second.bytes, it->second.file.get(), 0);
     }
 
+    void agree(Connection& c, const std::string& key, const std::string& value) {
+        if (value.empty()) return give_up_agreeing(c, key);
+        std::vector<uint32_t> mine(value.size() / sizeof(uint32_t));
+        std::memcpy(mine.data(), value.data(), mine.size() * sizeof(uint32_t));
+        if (const auto it = refusals_.find(key); it != refusals_.end() && it->second.to_tell.erase(c.rank) > 0) {
+            tell(c, FrameType::value, key, it->second.words, -1, 0);
+            if (it->second.to_tell.empty()) refusals_.erase(it);
+            return;
+        }
+        c.agreeing[key] = mine;
+        std::vector<Connection*> same, other;
+        for (const auto& o : connections_) {
+            const auto its = o->agreeing.find(key);
+            if (its == o->agreeing.end() || !o->socket.open()) continue;
+            if (its->second == mine)
+                same.push_back(o.get());
+            else if (have_common(its->second, mine))
+                other.push_back(o.get());
+        }
+        std::string words;
+        if (!other.empty()) {
+            words = refuse(c, *other.front(), key);
+            same.insert(same.end(), other.begin(), other.end());
+            for (const Connection* o : same) refusals_[key].to_tell.erase(o->rank);
+            if (refusals_[key].to_tell.empty()) refusals_.erase(key);
+        } else if (same.size() < mine.size()) {
+            return;
+        }
+        if (words.empty()) words = kAgreed + std::to_string(agreed_++);
+        for (Connection* o : same) {
+            o->agreeing.erase(key);
+            tell(*o, FrameType::value, key, words, -1, 0);
+        }
+    }
+
+    // Members of either list that come later are to hear it, too.
+    std::string refuse(const Connection& a, const Connection& b, const std::string& key) {
+        const Connection &first = a.rank < b.rank ? a : b, &second = a.rank < b.rank ? b : a;
+        Refusal& refusal = refusals_[key];
+        for (const Connection* c : {&a, &b})
+            refusal.to_tell.insert(c->agreeing.at(key).begin(), c->agreeing.at(key).end());
+        const Status why = members_differ(std::strtoull(key.c_str(), nullptr, 10), first.rank, first.agreeing.at(key),
+                                          second.rank, second.agreeing.at(key));
+        return refusal.words = std::string(why.message().view());
+    }
+
+    void give_up_agreeing(Connection& c, const std::string& key) {
+        const auto place = c.agreeing.extract(key);
+        if (place.empty()) return;  // they have agreed meanwhile
+        Text list;
+        for (const uint32_t id : place.mapped())
+            if (id != c.rank && std::none_of(connections_.begin(), connections_.end(),
+                                             [&](const auto& o) { return o->rank == id && o->agreeing.contains(key); }))
+                append(list, list.empty() ? "" : ", ", id);
+        tell(c, FrameType::value, key, kMissing + std::string(list.view()), -1, 0);
+    }
+
     void up(Connection& c) {
         if (!std::exchange(c.up, true)) ++ups_;  // some may have left again
         complete_ |= ups_ == ranks_;
@@ -190,12 +258,17 @@ class Hub {
 
     // Its process may end as soon as it sees the connection closed: the others must know before.
     void leave(Connection& c) {
+        if (c.up) {
+            left_.resize(ranks_);
+            left_[c.rank] = 1;
+            put(c, kLeft + std::to_string(c.rank), "");
+        }
         const auto here = [&](const auto& o) {
             return o.get() != &c && o->known && o->socket.open() && is_own_process(o->socket);
         };
         if (is_own_process(c.socket) && std::none_of(connections_.begin(), connections_.end(), here))
             for (const auto& o : connections_)
-                if (o.get() != &c && o->known && o->socket.open()) tell(*o, FrameType::leave, "", "", -1, 0);
+                if (o.get() != &c && o->known && o->socket.open()) tell(*o, FrameType::leave, "", left_, -1, 0);
         c.socket.close();
     }
 
@@ -231,7 +304,14 @@ class Hub {
     bool visited_ = false;
     std::vector<std::unique_ptr<Connection>> connections_;
     std::map<std::string, Value> values_;
+    struct Refusal {
+        std::string words;
+        std::set<uint32_t> to_tell;
+    };
+    std::map<std::string, Refusal> refusals_;  // by number of a sub-communicator
+    uint64_t agreed_ = 0;
     uint32_t ranks_ = 0, ups_ = 0;
+    std::string left_;  // by rank
     bool complete_ = false;
 };
 
@@ -269,7 +349,7 @@ Status start_hub(MeetingPoint& at, std::chrono::seconds patience) {
     return {};
 }
 
-std::optional<std::string> read_file(const char* path) {
+std::optional<std::string> read_file(const char* path, size_t most) {
     const Socket file(open(path, O_RDONLY | O_CLOEXEC));  // any descriptor closes like a socket
     if (!file.open()) return {};
     std::string text;
@@ -279,7 +359,8 @@ std::optional<std::string> read_file(const char* path) {
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return {};
         if (got == 0) return text;
-        text.append(part.data(), static_cast<size_t>(got));
+        text.append(part.data(), std::min(static_cast<size_t>(got), most + 1 - text.size()));
+        if (text.size() > most) return text;
     }
 }
 
@@ -290,7 +371,7 @@ bool is_own_process(const Socket& socket) {
 }
 
 std::string this_machine() {
-    std::string boot = read_file("/proc/sys/kernel/random/boot_id").value_or("");
+    std::string boot = read_file("/proc/sys/kernel/random/boot_id", 4096).value_or("");
     while (!boot.empty() && boot.back() == '\n') boot.pop_back();
     struct stat network {};
     if (stat("/proc/self/ns/net", &network) != 0) return boot;

@@ -28,8 +28,11 @@ enum class FrameType : uint32_t {
     put,    // rank → hub: a value, perhaps with a file
     get,    // rank → hub: wants it
     value,  // hub → rank
+    agree,  // rank → hub: as key the number of a sub-communicator, as value the ranks that it has for its members;
+            // empty: waits no longer. hub → rank, as value: a fresh key when all have said the same, or why not
     up,     // rank → hub: has all it needs, so that from now on its end is news
-    leave,  // rank → hub: goes of its own will; hub → rank: no rank is left in the hub's process, whose end is no news
+    leave,  // rank → hub: goes of its own will; hub → rank: no rank is left in the hub's process, whose end is no news;
+            // the value has a byte for each rank, 1: has left
     abort,  // rank → hub: the value says why its work failed
     gone    // hub → rank: the key is empty, the value says who and why
 };
@@ -40,6 +43,9 @@ struct FrameHeader {
     uint32_t value_bytes = 0;
     uint32_t code = 0;  // gone, abort: an HcclResult
 };
+// So begin the answers to those who agree.
+constexpr const char *kAgreed = "sub/", *kMissing = "missing: rank ";
+constexpr const char* kLeft = "left/";  // and a rank: is there when it has left
 constexpr uint32_t kMostKey = 256, kMostValue = 1 << 20;
 
 // Where a hub is, and its key: what a root info holds.
@@ -55,8 +61,9 @@ struct MeetingPoint {
 // Listens, and serves in a thread of its own until all ranks have left, or nobody has come for so long.
 Status start_hub(MeetingPoint& at, std::chrono::seconds patience);
 
-// Nothing where it cannot be read. Not a std::ifstream, which keeps a refused allocation to itself and is then empty.
-std::optional<std::string> read_file(const char* path);
+// Nothing where it cannot be read; of a longer one, a byte more than `most`. Not a std::ifstream, which keeps a refused
+// allocation to itself and is then empty.
+std::optional<std::string> read_file(const char* path, size_t most);
 
 bool is_own_process(const Socket& socket);  // of this machine's sockets: whether this process is the other side, too
 

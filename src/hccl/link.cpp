@@ -10,6 +10,7 @@ namespace gradus::hccl {
 namespace {
 
 constexpr auto kSoon = std::chrono::seconds(10);
+constexpr auto kMoment = std::chrono::seconds(1);  // what is known about a rank comes at once
 
 Result<Socket> reach(const MeetingPoint& at, bool& by_unix, Clock::time_point deadline) {
     by_unix = !at.unix_name.empty() && at.machine == this_machine();
@@ -67,7 +68,7 @@ void Link::leave() noexcept {
     if (!by_unix_ || !is_own_process(socket_)) return;
     // the hub ends with this process: it must have told the others that this was no accident
     char rest[256];
-    for (pollfd p{socket_.get(), POLLIN, 0}; poll(&p, 1, 1000) > 0;)
+    for (pollfd p{socket_.get(), POLLIN, 0}; poll(&p, 1, 5000) > 0;)
         if (recv(socket_.get(), rest, sizeof rest, 0) <= 0) return;
 }
 
@@ -77,7 +78,12 @@ Status Link::send(FrameType type, const std::string& key, const std::string& val
     std::string frame(sizeof header, '\0');
     std::memcpy(frame.data(), &header, sizeof header);
     frame += key + value;
-    return send_all(socket_, frame.data(), frame.size(), file, Clock::now() + kSoon);
+    const Status sent = send_all(socket_, frame.data(), frame.size(), file, Clock::now() + kSoon);
+    if (sent.ok() || sent.code() == HCCL_E_TIMEOUT) return sent;
+    // the hub has closed it, and may have said why before that
+    Status heard;
+    while (heard.ok()) heard = receive(Clock::now() + kSoon);
+    return in_words(heard);
 }
 
 std::string Link::own_ip(const MeetingPoint& at) const {
@@ -109,8 +115,8 @@ Status Link::receive(Clock::time_point deadline) {
     const auto soon = Clock::now() + kSoon;
     GRADUS_TRY(receive_all(socket_, key.data(), key.size(), nullptr, soon));
     GRADUS_TRY(receive_all(socket_, value.data(), value.size(), nullptr, soon));
-    if (header.type == FrameType::leave) return hub_may_end_ = true, Status();
-    if (header.type == FrameType::gone) return {static_cast<int>(header.code), Text(value)};
+    if (header.type == FrameType::leave) return hub_may_end_ = true, left_ = std::move(value), Status();
+    if (header.type == FrameType::gone) return failed_ = {static_cast<int>(header.code), Text(value)};
     if (came.open()) file_ = std::move(came);
     values_[key] = std::move(value);
     return {};
@@ -124,6 +130,7 @@ Status Link::get(const std::vector<std::string>& keys, std::vector<std::string>&
         while (!values_.contains(key)) {
             const Status received = receive(deadline);
             if (received.ok()) continue;
+            if (!failed_.ok()) return failed_;
             if (received.code() != HCCL_E_TIMEOUT) return failed_ = in_words(received);
             Text list;
             for (size_t i = 0; i < keys.size(); ++i)
@@ -134,6 +141,25 @@ Status Link::get(const std::vector<std::string>& keys, std::vector<std::string>&
     for (const std::string& key : keys) values.push_back(std::move(values_.extract(key).mapped()));
     if (file != nullptr) *file = std::move(file_);
     return {};
+}
+
+Result<std::string> Link::agree(uint64_t number, std::span<const uint32_t> members, Clock::time_point deadline) {
+    const std::lock_guard lock(mutex_);
+    const std::string key = std::to_string(number);
+    GRADUS_TRY(
+        send(FrameType::agree, key, {reinterpret_cast<const char*>(members.data()), members.size_bytes()}, -1, 0));
+    for (bool waits = true; !values_.contains(key);) {
+        const Status received = receive(deadline);
+        if (received.ok()) continue;
+        if (!failed_.ok()) return failed_;
+        if (!waits || received.code() != HCCL_E_TIMEOUT) return failed_ = in_words(received);
+        waits = false;
+        GRADUS_TRY(send(FrameType::agree, key, "", -1, 0));
+        deadline = Clock::now() + kSoon;  // for the answer
+    }
+    std::string answer = std::move(values_.extract(key).mapped());
+    if (answer.starts_with(kAgreed)) return answer;
+    return Status(answer.starts_with(kMissing) ? HCCL_E_TIMEOUT : HCCL_E_PARA, Text(answer));
 }
 
 Status Link::up() {
@@ -148,6 +174,43 @@ void Link::abort(const Status& why) noexcept {
         static_cast<void>(
             send(FrameType::abort, "", std::string(why.message().view()), -1, static_cast<uint32_t>(why.code())));
     } catch (...) {  // no memory to say it: the end of the connection will
+    }
+}
+
+Status Link::give_up(const Status& why, uint32_t rank) noexcept {
+    const Status told = news();
+    const bool for_all = why.code() == HCCL_E_TIMEOUT || why.code() == HCCL_E_PARA;  // it names the ranks
+    if (told.ok() && for_all) abort(why);
+    if (told.ok() && !for_all) abort({HCCL_E_REMOTE, concat("rank ", rank, " could not join: ", why.message())});
+    {
+        const std::lock_guard lock(mutex_);
+        is_up_ = true;  // to leave with a word
+    }
+    leave();
+    return told.ok() ? why : told;
+}
+
+bool Link::has_left(uint32_t rank) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (rank < left_.size() && left_[rank] != 0) return true;
+    }
+    std::vector<std::string> values;
+    return get({kLeft + std::to_string(rank)}, values, Clock::now() + kMoment, "").ok();
+}
+
+Status Link::why_lost(uint32_t rank) noexcept {
+    try {
+        if (Status told = news(); !told.ok()) return told;
+        if (has_left(rank)) return {HCCL_E_REMOTE, concat("rank ", rank, " has destroyed its communicator")};
+        if (Status told = news(kMoment); !told.ok()) return told;
+        const std::lock_guard lock(mutex_);  // whoever it is was not alone in needing one that has left
+        if (const size_t left = left_.find('\1'); left != std::string::npos)
+            return {HCCL_E_REMOTE, concat("rank ", uint64_t{left}, " has destroyed its communicator, and rank ", rank,
+                                          " has given up")};
+        return {};
+    } catch (...) {
+        return {HCCL_E_MEMORY, "out of memory"};
     }
 }
 

@@ -20,8 +20,8 @@ Groups& groups = *new Groups;  // at load; behind the process lock
 // A rank is not needed any more when nobody has issued what it has not.
 class LocalCommunicator final : public Communicator {
   public:
-    LocalCommunicator(std::shared_ptr<LocalGroup> group, const GroupKey& key, Membership membership)
-        : Communicator(std::move(membership)), group_(std::move(group)), key_(key) {}
+    LocalCommunicator(std::shared_ptr<LocalGroup> group, Membership membership)
+        : Communicator(std::move(membership)), group_(std::move(group)) {}
     ~LocalCommunicator() override { leave(); }
 
     std::unique_ptr<CommTask> make_task(Work work) override {
@@ -46,26 +46,15 @@ class LocalCommunicator final : public Communicator {
         return group_->fate.failed ? group_->fate.why : Status();
     }
 
-    Result<std::shared_ptr<Communicator>> split(std::span<const uint32_t> ids, uint64_t number, uint64_t time,
+    Result<std::shared_ptr<Communicator>> split(std::span<const uint32_t> ids, uint64_t number,
                                                 Membership membership) override {
-        GroupKey key = key_;
-        for (const uint64_t word : {number, time, uint64_t{ids.size()}}) key[2] = mix(key[2] ^ word);
-        for (const uint32_t id : ids) key[2] = mix(key[2] ^ id);
-        auto group = join_local_group(key, membership.ranks, membership.rank);
+        auto group = join_local_split(group_, number, ids, membership.rank);
         if (!group.ok()) return group.status();
-        return make_local(std::move(*group), key, std::move(membership));
+        return make_local(std::move(*group), std::move(membership));
     }
 
   private:
-    static uint64_t mix(uint64_t x) {  // that of SplitMix64
-        x += 0x9E3779B97F4A7C15;
-        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9;
-        x = (x ^ x >> 27) * 0x94D049BB133111EB;
-        return x ^ x >> 31;
-    }
-
     const std::shared_ptr<LocalGroup> group_;
-    const GroupKey key_;
 };
 
 }  // namespace
@@ -83,7 +72,11 @@ LocalGroup::~LocalGroup() {
         for (auto meeting = std::move(last); meeting != nullptr && meeting.use_count() == 1;)
             meeting = std::exchange(meeting->next, nullptr);
     std::map<GroupKey, std::weak_ptr<LocalGroup>>::node_type place;  // goes without the lock
+    std::list<Opening> over;                                         // like it
     const Lock lock = hold();
+    if (parent)
+        for (auto at = parent->openings.begin(); at != parent->openings.end();)
+            if (const auto it = at++; it->group.expired()) over.splice(over.end(), parent->openings, it);
     if (const auto it = groups.by_key.find(key); it != groups.by_key.end() && it->second.expired())
         place = groups.by_key.extract(it);
 }
@@ -93,6 +86,40 @@ Status destroyed(uint32_t rank) { return {HCCL_E_REMOTE, concat("rank ", rank, "
 void LocalGroup::fail(const Status& why) noexcept {
     if (!fate.failed) fate = {true, why};
     announce();
+}
+
+Result<std::shared_ptr<LocalGroup>> join_local_split(const std::shared_ptr<LocalGroup>& parent, uint64_t number,
+                                                     std::span<const uint32_t> members, uint32_t sub_rank) {
+    const uint32_t rank = members[sub_rank];
+    auto made = std::make_shared<LocalGroup>(GroupKey{}, static_cast<uint32_t>(members.size()));
+    made->parent = parent;
+    std::list<Opening> place;
+    place.push_back({number, rank, {members.begin(), members.end()}, made});
+    std::vector<std::shared_ptr<LocalGroup>> owners;  // go without the lock
+    std::shared_ptr<LocalGroup> group;
+    Status refused;
+    const Lock lock = hold();
+    owners.reserve(parent->openings.size());
+    for (const Opening& o : parent->openings) {
+        if (o.number != number) continue;
+        const auto& other = owners.emplace_back(o.group.lock());
+        if (!other || std::ranges::count(other->joined, true) == other->ranks) continue;
+        if (std::ranges::equal(o.members, members)) {
+            if (!group && !other->joined[sub_rank]) group = other;
+        } else if (have_common(o.members, members)) {
+            refused = o.rank < rank ? members_differ(number, o.rank, o.members, rank, members)
+                                    : members_differ(number, rank, members, o.rank, o.members);
+            other->fail(refused);
+        }
+    }
+    if (!group) {
+        group = made;
+        parent->openings.splice(parent->openings.end(), place);
+    }
+    group->joined[sub_rank] = true;
+    if (!refused.ok()) group->fail(refused);
+    if (group->fate.failed) return group->fate.why;
+    return group;
 }
 
 Result<std::shared_ptr<LocalGroup>> join_local_group(const GroupKey& key, uint32_t ranks, uint32_t rank) {
@@ -110,9 +137,8 @@ Result<std::shared_ptr<LocalGroup>> join_local_group(const GroupKey& key, uint32
     return group;
 }
 
-std::shared_ptr<Communicator> make_local(std::shared_ptr<LocalGroup> group, const GroupKey& key,
-                                         Membership membership) {
-    return std::make_shared<LocalCommunicator>(std::move(group), key, std::move(membership));
+std::shared_ptr<Communicator> make_local(std::shared_ptr<LocalGroup> group, Membership membership) {
+    return std::make_shared<LocalCommunicator>(std::move(group), std::move(membership));
 }
 
 }  // namespace gradus::hccl

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace gradus::hccl {
 class LocalTask;
 class LocalBatch;
 struct Letter;
+struct LocalGroup;
 
 // One collective. Meetings are a list: each rank holds the one that it joined last, and finds the next behind it.
 // Behind the process lock, like all of this file's data.
@@ -30,23 +32,33 @@ struct Meeting {
     std::shared_ptr<Meeting> next;
 };
 
-using GroupKey = std::array<uint64_t, 3>;  // 128 bits of a root info, and of which split
+using GroupKey = std::array<uint64_t, 2>;  // of a root info
 
 // Sends that wait for their receives, or the other way round.
 struct Mailbox {
     Letter *first = nullptr, *last = nullptr;
 };
 
+// A sub-communicator that some of its ranks have made.
+struct Opening {
+    uint64_t number;
+    uint32_t rank;  // who was the first
+    std::vector<uint32_t> members;
+    std::weak_ptr<LocalGroup> group;
+};
+
 struct LocalGroup {
     LocalGroup(const GroupKey& key, uint32_t ranks);
     ~LocalGroup();
 
-    const GroupKey key;
+    const GroupKey key;  // zeros: of a sub-communicator, found through its parent
     const uint32_t ranks;
     Fate fate;
     std::vector<char> joined, gone;                     // by rank
     std::vector<std::shared_ptr<Meeting>> last_joined;  // by rank
     std::vector<Mailbox> mail;                          // [from · ranks + to]
+    std::list<Opening> openings;                        // its sub-communicators, some of them complete
+    std::shared_ptr<LocalGroup> parent;                 // of a sub-communicator, as long as it is listed there
 
     void fail(const Status& why) noexcept;  // with the lock; the first counts
 };
@@ -57,7 +69,12 @@ Status destroyed(uint32_t rank);
 // A rank that is there already: HCCL_E_PARA.
 Result<std::shared_ptr<LocalGroup>> join_local_group(const GroupKey& key, uint32_t ranks, uint32_t rank);
 
-std::shared_ptr<Communicator> make_local(std::shared_ptr<LocalGroup> group, const GroupKey& key, Membership membership);
+// The sub-communicator of this number and these members, by their ranks in `parent`, that members[sub_rank] has not
+// joined yet. HCCL_E_PARA, for its ranks and for those of the other: another of this number waits for some of them.
+Result<std::shared_ptr<LocalGroup>> join_local_split(const std::shared_ptr<LocalGroup>& parent, uint64_t number,
+                                                     std::span<const uint32_t> members, uint32_t sub_rank);
+
+std::shared_ptr<Communicator> make_local(std::shared_ptr<LocalGroup> group, Membership membership);
 
 // ---- Time-outs: a thread that looks after what waits for ranks of this process
 

@@ -34,9 +34,9 @@ class RemoteCommunicator final : public Communicator {
         return news;
     }
 
-    Result<std::shared_ptr<Communicator>> split(std::span<const uint32_t> ids, uint64_t number, uint64_t time,
+    Result<std::shared_ptr<Communicator>> split(std::span<const uint32_t> ids, uint64_t number,
                                                 Membership membership) override {
-        return split_remote(*link_, ids, number, time, std::move(membership));
+        return split_remote(*link_, ids, number, std::move(membership));
     }
 
     void fail(const Status& why) noexcept {
@@ -115,13 +115,16 @@ class RemoteTask final : public CommTask {
         const auto* const c = std::get_if<Collective>(&work_);
         const char* const function = c != nullptr ? function_of(c->terms.kind) : "HcclSend/HcclRecv";
         Status why = status;
-        if (status.code() == HCCL_E_TIMEOUT) {
+        const bool lost = status.code() == HCCL_E_REMOTE, late = status.code() == HCCL_E_TIMEOUT;
+        // another may have failed first, and this be what follows
+        const Status news = lost || late ? remote_->link_->news(std::chrono::seconds(lost ? 1 : 0)) : Status();
+        const Status& first = news.ok() ? status : news;
+        if (late && news.ok()) {
             why = {HCCL_E_TIMEOUT, concat(function, ": rank ", comm_->is.rank, " of ", comm_->is.name, " waited ",
                                           comm_->is.exec_timeout_s, " s (HCCL_EXEC_TIMEOUT); ", status.message())};
-        } else if (status.code() == HCCL_E_REMOTE) {
-            const Status news = remote_->link_->news(std::chrono::seconds(1));
-            why = {news.ok() ? HCCL_E_REMOTE : news.code(),
-                   concat(function, ": ", news.ok() ? status.message() : news.message())};
+        } else if (lost || late) {
+            const bool named = first.message().view().starts_with(function);
+            why = {first.code(), named ? first.message() : concat(function, ": ", first.message())};
         }
         remote_->fail(why);
         remote_->link_->abort(why);

@@ -219,64 +219,72 @@ Result<std::shared_ptr<Communicator>> join(const MeetingPoint& at, const HcclEnv
                                            const std::string& ip, Membership membership) {
     const auto deadline = Clock::now() + std::chrono::seconds(environment.connect_timeout_s);
     const uint32_t rank = membership.rank, ranks = membership.ranks;
+    if (membership.group.empty()) membership.group = world_name(at.key);
+    if (membership.name.empty()) membership.name = membership.group;
+    GRADUS_TRY(check_name(membership));
     auto connected = Link::connect(at, rank, ranks, deadline);
     if (!connected.ok()) return connected.status();
     std::unique_ptr<Link> link = std::move(*connected);
-    const Card mine{this_machine(), process_token(), link->by_unix(), static_cast<int>(environment.transport)};
-    GRADUS_TRY(link->put(key_of("card", rank), mine.text()));
-    std::vector<std::string> texts;
-    const Text waited = concat("waited ", environment.connect_timeout_s, " s (HCCL_CONNECT_TIMEOUT); missing: rank ");
-    GRADUS_TRY(link->get(keys_of_all("card", ranks), texts, deadline, waited.c_str()));
-    std::vector<Card> cards;
-    cards.reserve(texts.size());
-    for (const std::string& text : texts) cards.push_back(Card::read(text));
-    const auto transport = choose(cards);
-    if (!transport.ok()) return transport.status();
-    if (membership.name.empty()) membership.name = world_name(at.key);
-
-    std::shared_ptr<Communicator> comm;
     Link& meets = *link;
-    if (*transport == HcclTransport::local) {
-        const GroupKey key{at.key[0], at.key[1], 0};
-        auto group = join_local_group(key, ranks, rank);
-        if (!group.ok()) return group.status();
-        comm = make_local(std::move(*group), key, std::move(membership));
-    } else {
-        share_machine(cards, rank);
-        const std::string own = !ip.empty() ? ip : environment.if_ip != nullptr ? environment.if_ip : meets.own_ip(at);
-        auto opened = *transport == HcclTransport::shared ? open_shared(meets, rank, ranks, deadline)
-                                                          : open_gloo(meets, own, rank, ranks, deadline);
-        if (!opened.ok()) return opened.status();
-        comm = make_remote(std::move(link), std::move(*opened), std::move(membership));
-    }
-    // nobody has a communicator before all have one
-    GRADUS_TRY(meets.put(key_of("ready", rank), ""));
-    GRADUS_TRY(meets.get(keys_of_all("ready", ranks), texts, deadline, waited.c_str()));
-    GRADUS_TRY(meets.up());
-    log(LogLevel::info, concat("hccl: rank ", rank, " of ", ranks, " in ", comm->is.name, " by ",
-                               kWords[static_cast<size_t>(*transport)]));
+    std::shared_ptr<Communicator> comm;
+    const auto meet = [&]() -> Status {
+        const Card mine{this_machine(), process_token(), meets.by_unix(), static_cast<int>(environment.transport)};
+        GRADUS_TRY(meets.put(key_of("card", rank), mine.text()));
+        std::vector<std::string> texts;
+        const Text waited =
+            concat("waited ", environment.connect_timeout_s, " s (HCCL_CONNECT_TIMEOUT); missing: rank ");
+        GRADUS_TRY(meets.get(keys_of_all("card", ranks), texts, deadline, waited.c_str()));
+        std::vector<Card> cards;
+        cards.reserve(texts.size());
+        for (const std::string& text : texts) cards.push_back(Card::read(text));
+        const auto transport = choose(cards);
+        if (!transport.ok()) return transport.status();
+
+        if (*transport == HcclTransport::local) {
+            auto group = join_local_group(at.key, ranks, rank);
+            if (!group.ok()) return group.status();
+            comm = make_local(std::move(*group), std::move(membership));
+        } else {
+            share_machine(cards, rank);
+            const std::string own = !ip.empty()                    ? ip
+                                    : environment.if_ip != nullptr ? environment.if_ip
+                                                                   : meets.own_ip(at);
+            auto opened = *transport == HcclTransport::shared ? open_shared(meets, rank, ranks, deadline)
+                                                              : open_gloo(meets, own, rank, ranks, deadline);
+            if (!opened.ok()) return opened.status();
+            comm = make_remote(std::move(link), std::move(*opened), std::move(membership));
+        }
+        // nobody has a communicator before all have one
+        GRADUS_TRY(meets.put(key_of("ready", rank), ""));
+        GRADUS_TRY(meets.get(keys_of_all("ready", ranks), texts, deadline, waited.c_str()));
+        GRADUS_TRY(meets.up());
+        log(LogLevel::info, concat("hccl: rank ", rank, " of ", ranks, " in ", comm->is.name, " by ",
+                                   kWords[static_cast<size_t>(*transport)]));
+        return {};
+    };
+    if (const Status met = meet(); !met.ok()) return meets.give_up(met, rank);
     return comm;
 }
 
 Result<std::shared_ptr<Communicator>> split_remote(Link& link, std::span<const uint32_t> ids, uint64_t number,
-                                                   uint64_t time, Membership membership) {
+                                                   Membership membership) {
     const auto environment = hccl_environment();
     if (!environment.ok()) return Status(HCCL_E_PARA, environment.status().message());
     const auto deadline = Clock::now() + std::chrono::seconds(environment->connect_timeout_s);
-    std::string key = "sub/";
-    key.append(std::to_string(number)).append("/").append(std::to_string(time));
-    uint64_t mixed = ids.size();
-    for (const uint32_t id : ids) mixed = (mixed ^ id) * 0x9E3779B97F4A7C15 + (mixed >> 29);
-    key.append("/").append(std::to_string(mixed));
+    const auto key = link.agree(number, ids, deadline);
+    if (!key.ok() && key.status().code() == HCCL_E_TIMEOUT)
+        return Status(HCCL_E_TIMEOUT, concat("waited ", environment->connect_timeout_s, " s (HCCL_CONNECT_TIMEOUT); ",
+                                             key.status().message()));
+    if (!key.ok()) return key.status();
     HcclRootInfo info;
     if (membership.rank == 0) {
         auto at = open_meeting_point(*environment);
         if (!at.ok()) return at.status();
         write_root_info(*at, info);
-        GRADUS_TRY(link.put(key, std::string(info.internal, sizeof info.internal)));
+        GRADUS_TRY(link.put(*key, std::string(info.internal, sizeof info.internal)));
     } else {
         std::vector<std::string> values;
-        GRADUS_TRY(link.get({key}, values, deadline, "waited for the first member of the sub-communicator: rank "));
+        GRADUS_TRY(link.get({*key}, values, deadline, "waited for the first member of the sub-communicator: rank "));
         if (values[0].size() != sizeof info.internal) return Status(HCCL_E_INTERNAL, "not a root info");
         std::memcpy(info.internal, values[0].data(), sizeof info.internal);
     }

@@ -27,6 +27,6 @@ Result<std::shared_ptr<Communicator>> join_by_rank_table(const char* path, const
 
 // Some ranks of a communicator meet once more, through the meeting point of all.
 Result<std::shared_ptr<Communicator>> split_remote(Link& link, std::span<const uint32_t> ids, uint64_t number,
-                                                   uint64_t time, Membership membership);
+                                                   Membership membership);
 
 }  // namespace gradus::hccl

@@ -198,7 +198,7 @@ Status receive_all(const Socket& socket, void* data, size_t bytes, int* descript
                 else
                     ::close(got);
             }
-        } else if (n == 0) {
+        } else if (n == 0 || errno == ECONNRESET) {  // the same, with something unread
             return {HCCL_E_REMOTE, "the other side has closed the connection"};
         } else if (errno == EAGAIN || errno == EINTR) {
             if (!wait_for(socket, POLLIN, deadline)) return {HCCL_E_TIMEOUT, "nothing came"};

@@ -151,6 +151,78 @@ TEST_P(Communicators, TheSameSubCommunicatorAgain) {
     for (auto& thread : threads) thread.join();
 }
 
+// The same members in another order: whoever has a communicator all the same cannot use it, and nobody waits, nor who
+// comes later.
+TEST_P(Communicators, MembersInAnotherOrder) {
+    World w(3, GetParam());
+    ASSERT_TRUE(w.made);
+    HcclCommConfig config;
+    HcclCommConfigInit(&config);
+    const char* const words = "subCommId 30: 0, 1, 2 on rank 0; 2, 1, 0 on rank 2";
+    std::vector<HcclComm> subs(3);
+    const auto create = [&](uint32_t r) {
+        uint32_t orders[3][3] = {{0, 1, 2}, {0, 1, 2}, {2, 1, 0}};
+        EXPECT_EQ(aclrtSetDevice(static_cast<int>(r)), 0);
+        return HcclCreateSubCommConfig(&w.comms[r], 3, orders[r], 30, r == 1 ? 1 : 0, &config, &subs[r]);
+    };
+    std::vector<std::thread> threads;
+    for (const uint32_t r : {0u, 2u})
+        threads.emplace_back([&, r] {
+            if (create(r) != HCCL_E_PARA) return;
+            expect_message("HcclCreateSubCommConfig", words);
+        });
+    for (auto& thread : threads) thread.join();
+    EXPECT_TRUE(subs[0] == nullptr || subs[2] == nullptr);
+    EXPECT_EQ(create(1), HCCL_E_PARA);
+    expect_message("HcclCreateSubCommConfig", "ranks disagree about subCommId 30");
+    for (uint32_t r = 0; r < 3; ++r) {
+        if (subs[r] == nullptr) continue;
+        EXPECT_EQ(HcclBarrier(subs[r], w.streams[r]), HCCL_E_PARA);
+        expect_message("HcclBarrier", words);
+        EXPECT_EQ(HcclCommDestroy(subs[r]), 0) << take_message();
+    }
+    threads.clear();  // the same number again, and this time they agree; the third does not hinder them
+    for (uint32_t r = 0; r < 3; ++r)
+        threads.emplace_back([&, r] {
+            uint32_t pair[] = {1, 0}, alone[] = {2};
+            HcclComm sub = nullptr;
+            EXPECT_EQ(aclrtSetDevice(static_cast<int>(r)), 0);
+            ASSERT_EQ(HcclCreateSubCommConfig(&w.comms[r], r == 2 ? 1 : 2, r == 2 ? alone : pair, 30, r == 0 ? 1 : 0,
+                                              &config, &sub),
+                      0)
+                << take_message();
+            EXPECT_EQ(HcclBarrier(sub, w.streams[r]), 0) << take_message();
+            EXPECT_EQ(aclrtSynchronizeStream(w.streams[r]), 0) << take_message();
+            EXPECT_EQ(HcclCommDestroy(sub), 0) << take_message();
+        });
+    for (auto& thread : threads) thread.join();
+}
+
+// In one process nobody waits for the others. Elsewhere, the time of one that is alone ends, and it can come again.
+TEST_P(Communicators, AMemberDoesNotCome) {
+    World w(2, GetParam());
+    ASSERT_TRUE(w.made);
+    HcclCommConfig config;
+    HcclCommConfigInit(&config);
+    std::vector<HcclComm> subs(2);
+    const auto create = [&](uint32_t r) {
+        uint32_t ids[] = {0, 1};
+        EXPECT_EQ(aclrtSetDevice(static_cast<int>(r)), 0);
+        return HcclCreateSubCommConfig(&w.comms[r], 2, ids, 4, r, &config, &subs[r]);
+    };
+    if (std::string(GetParam()) != "local") {
+        const Variable timeout("HCCL_CONNECT_TIMEOUT", "1");
+        EXPECT_EQ(create(0), HCCL_E_TIMEOUT);
+        expect_message("HcclCreateSubCommConfig", "waited 1 s (HCCL_CONNECT_TIMEOUT); missing: rank 1");
+    }
+    std::thread other([&] { EXPECT_EQ(create(1), 0) << take_message(); });
+    EXPECT_EQ(create(0), 0) << take_message();
+    other.join();
+    for (uint32_t r = 0; r < 2; ++r) EXPECT_EQ(HcclBarrier(subs[r], w.streams[r]), 0) << take_message();
+    for (const int code : w.synchronize()) EXPECT_EQ(code, 0) << take_message();
+    for (uint32_t r = 0; r < 2; ++r) EXPECT_EQ(HcclCommDestroy(subs[r]), 0) << take_message();
+}
+
 // More than the queue of a socket has room for, all in the same moment.
 TEST_P(Communicators, ManyRanks) {
     if (std::string(GetParam()) == "gloo") GTEST_SKIP() << "a connection for each of so many pairs is slow";

@@ -153,7 +153,10 @@ TEST_F(Meeting, ItsProcessEnds) {
             EXPECT_RANK(aclrtSynchronizeStream(stream) == 0);
             EXPECT_RANK(static_cast<char*>(x)[0] == 'x');
             // who needs it knows at once
-            if (HcclBarrier(comm, stream) == 0) EXPECT_RANK(aclrtSynchronizeStreamWithTimeout(stream, 5000) == 507000);
+            if (HcclBarrier(comm, stream) == 0) EXPECT_RANK(aclrtSynchronizeStreamWithTimeout(stream, 20000) == 507000);
+            const std::string message = take_message();
+            EXPECT_RANK(message.find("rank 0 has destroyed its communicator") != std::string::npos ||
+                        (std::fprintf(stderr, "%s\n", message.c_str()), false));
             EXPECT_RANK(HcclGetCommAsyncError(comm, &error) == 0 && error == HCCL_E_REMOTE);
             EXPECT_RANK(HcclCommDestroy(comm) == 0);
             return 0;
@@ -164,6 +167,57 @@ TEST_F(Meeting, ItsProcessEnds) {
                 << transport;
         }
     }
+}
+
+// Who is there and who comes hear the same, long before their time is over; by both kinds of sockets.
+TEST_F(Meeting, RanksCountDifferently) {
+    for (const bool by_tcp : {false, true}) {
+        const Path path;
+        const auto program = [&](uint32_t rank) {
+            if (by_tcp) setenv("HCCL_IF_IP", "127.0.0.1", 1);
+            setenv("HCCL_IF_BASE_PORT", std::to_string(22000 + getppid() % 20000).c_str(), 1);
+            EXPECT_RANK(aclrtSetDevice(0) == 0);
+            HcclComm comm = nullptr;
+            int code;
+            if (rank == 0) {
+                code = init_by_file(path.name, 2, rank, &comm);
+            } else {
+                HcclRootInfo info;
+                for (int i = 0; i < 10000 && access(path.name.c_str(), R_OK) != 0; ++i) usleep(1000);
+                std::ifstream(path.name, std::ios::binary).read(info.internal, sizeof info.internal);
+                if (by_tcp) info.internal[186] = '?';  // the name of its machine: so it is another
+                code = HcclCommInitRootInfo(3, &info, rank, &comm);
+            }
+            const std::string message = take_message();
+            EXPECT_RANK(code == HCCL_E_PARA || (std::fprintf(stderr, "%d: %s\n", code, message.c_str()), false));
+            EXPECT_RANK(message.find("rank 1 counts 3 ranks, others 2") != std::string::npos ||
+                        message.find("rank 0 counts 2 ranks, others 3") != std::string::npos);
+            return 0;
+        };
+        EXPECT_EQ(in_processes(2, program), (std::vector<int>{0, 0})) << (by_tcp ? "by TCP" : "");
+    }
+}
+
+// A table is of one communicator at a time, for whoever asks again.
+TEST_F(Meeting, ARankTableTwice) {
+    const Path path;
+    std::ofstream(path.name) << R"({"status":"completed","version":"1.0","server_list":[{"server_id":")" << getpid()
+                             << R"(","device":[{"rank_id":"0"},{"rank_id":"1"}]}]})";
+    EXPECT_EQ(in_processes(2,
+                           [&](uint32_t rank) {
+                               HcclComm comm = nullptr, again = nullptr;
+                               aclrtStream stream = nullptr;
+                               EXPECT_RANK(aclrtSetDevice(0) == 0 && aclrtCreateStream(&stream) == 0);
+                               EXPECT_RANK(HcclCommInitClusterInfo(path.name.c_str(), rank, &comm) == 0);
+                               EXPECT_RANK(HcclCommInitClusterInfo(path.name.c_str(), rank, &again) == HCCL_E_PARA);
+                               const std::string message = take_message();
+                               EXPECT_RANK(message.find("joined already") != std::string::npos ||
+                                           (std::fprintf(stderr, "%s\n", message.c_str()), false));
+                               EXPECT_RANK(HcclBarrier(comm, stream) == 0 && aclrtSynchronizeStream(stream) == 0);
+                               EXPECT_RANK(HcclCommDestroy(comm) == 0);
+                               return 0;
+                           }),
+              (std::vector<int>{0, 0}));
 }
 
 TEST_F(Meeting, RankTablesThatAreWrong) {
@@ -177,6 +231,7 @@ TEST_F(Meeting, RankTablesThatAreWrong) {
         {std::string(200, '['), "not JSON"},
         {table(list(device0)) + "}", "not JSON"},
         {R"({"status":"initializing",)" + list(device0) + "}", "status: 'initializing', expected completed"},
+        {std::string((16 << 20) + 1, ' '), "longer than 16 MiB"},
         {table(R"("server_count":"1")"), "server_count: 1, expected 0"},
         {table(R"("server_count":"2",)" + list(device0)), "server_count: 2, expected 1"},
         {table(R"("server_count":"one",)" + list(device0)), "server_count: 'one', expected a number"},
@@ -205,8 +260,17 @@ TEST_F(Meeting, RankTablesThatAreWrong) {
                                    return 0;
                                }),
                   std::vector<int>{0})
-            << text;
+            << text.substr(0, 200);
     }
+    EXPECT_EQ(in_processes(1,
+                           [&](uint32_t rank) {  // one that never ends
+                               HcclComm comm = nullptr;
+                               EXPECT_RANK(aclrtSetDevice(0) == 0);
+                               EXPECT_RANK(HcclCommInitClusterInfo("/dev/zero", 0, &comm) == HCCL_E_PARA);
+                               EXPECT_RANK(take_message().find("longer than 16 MiB") != std::string::npos);
+                               return 0;
+                           }),
+              std::vector<int>{0});
 }
 
 }  // namespace

@@ -32,12 +32,13 @@ void check_reductions(World& w, const Type& t, HcclReduceOp op, size_t count, bo
     }
     const Bytes expected_whole = expected_reduction(whole, t, op), expected = slice(expected_whole, 0, count * t.size);
     const uint32_t root = ranks / 2;
-    std::vector<Buffer> send, all, one, part;
+    std::vector<Buffer> send, all, one, part, own;  // own: in place, each rank's result at its own block
     for (uint32_t r = 0; r < ranks; ++r) {
         send.emplace_back(whole[r]);
         all.emplace_back(in_place ? Buffer(first[r]) : Buffer(count * t.size));
         one.emplace_back(in_place ? Buffer(first[r]) : Buffer(count * t.size));
         part.emplace_back(in_place ? Buffer(whole[r]) : Buffer(count * t.size));
+        own.emplace_back(whole[r]);
     }
     for (uint32_t r = 0; r < ranks; ++r) {
         unsigned char* const from = send[r].data();
@@ -47,6 +48,10 @@ void check_reductions(World& w, const Type& t, HcclReduceOp op, size_t count, bo
             << take_message();
         ASSERT_EQ(HcclReduce(in_place ? one[r].data() : from, one[r].data(), count, t.type, op, root, w.comms[r],
                              w.streams[r]),
+                  0)
+            << take_message();
+        ASSERT_EQ(HcclReduceScatter(own[r].data(), own[r].data() + r * count * t.size, count, t.type, op, w.comms[r],
+                                    w.streams[r]),
                   0)
             << take_message();
         ASSERT_EQ(HcclReduceScatter(in_place ? part[r].data() : from, part[r].data(), count, t.type, op, w.comms[r],
@@ -63,6 +68,10 @@ void check_reductions(World& w, const Type& t, HcclReduceOp op, size_t count, bo
             << "reduce, rank " << r;
         EXPECT_EQ(slice(part[r].read(), 0, count * t.size), slice(expected_whole, r * count * t.size, count * t.size))
             << "reduce-scatter, rank " << r;
+        Bytes expected_own = whole[r];
+        std::memcpy(expected_own.data() + r * count * t.size, expected_whole.data() + r * count * t.size,
+                    count * t.size);
+        EXPECT_EQ(own[r].read(), expected_own) << "reduce-scatter in place, rank " << r;
         EXPECT_EQ(send[r].read(), whole[r]) << "what was sent, rank " << r;
         if (in_place)
             EXPECT_EQ(slice(part[r].read(), count * t.size, whole[r].size() - count * t.size),
@@ -101,25 +110,34 @@ TEST_P(Operators, LongReductions) {
 }
 
 TEST_P(Operators, ReduceScatterWithCounts) {
-    const Type t = kReduced[0];
     World w(3, GetParam());
     ASSERT_TRUE(w.made);
-    const uint64_t counts[] = {5, 0, 200001}, displacements[] = {200010, 0, 3};
-    std::vector<Bytes> whole;
-    std::vector<Buffer> send, recv;
-    for (uint32_t r = 0; r < 3; ++r) {
-        whole.push_back(input(t, 200020, r, false));
-        send.emplace_back(whole[r]);
-        recv.emplace_back(Buffer(counts[r] * 4));
-        ASSERT_EQ(HcclReduceScatterV(send[r].data(), counts, displacements, recv[r].data(), counts[r], t.type,
-                                     HCCL_REDUCE_MAX, w.comms[r], w.streams[r]),
-                  0)
-            << take_message();
-    }
-    for (const int code : w.synchronize()) ASSERT_EQ(code, 0) << take_message();
-    const Bytes expected = expected_reduction(whole, t, HCCL_REDUCE_MAX);
-    for (uint32_t r = 0; r < 3; ++r)
-        EXPECT_EQ(recv[r].read(), slice(expected, displacements[r] * 4, counts[r] * 4)) << r;
+    const auto check = [&](const Type& t, HcclReduceOp op, uint64_t most) {
+        SCOPED_TRACE(std::string(t.name) + " op " + std::to_string(op) + " up to " + std::to_string(most));
+        const uint64_t counts[] = {5, 0, most}, displacements[] = {most + 9, 0, 3};
+        std::vector<Bytes> whole;
+        std::vector<Buffer> send, recv;
+        for (uint32_t r = 0; r < 3; ++r) {
+            whole.push_back(input(t, most + 19, r, true));
+            send.emplace_back(whole[r]);
+            recv.emplace_back(Buffer(counts[r] * t.size));
+            ASSERT_EQ(HcclReduceScatterV(send[r].data(), counts, displacements, recv[r].data(), counts[r], t.type, op,
+                                         w.comms[r], w.streams[r]),
+                      0)
+                << take_message();
+        }
+        for (const int code : w.synchronize()) ASSERT_EQ(code, 0) << take_message();
+        const Bytes expected = expected_reduction(whole, t, op);
+        for (uint32_t r = 0; r < 3; ++r)
+            EXPECT_EQ(recv[r].read(), slice(expected, displacements[r] * t.size, counts[r] * t.size)) << r;
+    };
+    check(kReduced[0], HCCL_REDUCE_MAX, 200001);
+    const Without limits;
+    for (const Type& t : kReduced)
+        for (const HcclReduceOp op : {HCCL_REDUCE_SUM, HCCL_REDUCE_PROD, HCCL_REDUCE_MAX, HCCL_REDUCE_MIN}) {
+            check(t, op, 1003);
+            if (HasFailure()) return;
+        }
 }
 
 // ---- Movements

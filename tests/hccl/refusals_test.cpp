@@ -70,6 +70,47 @@ TEST_F(Refusals, Arguments) {
     for (const int code : w.synchronize()) EXPECT_EQ(code, 0);
 }
 
+// Nothing to do needs no buffers, but the lists that say so.
+TEST_F(Refusals, NothingToDo) {
+    const uint64_t none[] = {0, 0, 0, 0}, some[] = {0, 0, 0, 1}, places[] = {0, 8};
+    EXPECT_EQ(HcclReduceScatterV(nullptr, none, places, nullptr, 0, kF32, kSum, comm, stream), 0) << take_message();
+    EXPECT_EQ(HcclAllGatherV(nullptr, 0, nullptr, none, places, kF32, comm, stream), 0) << take_message();
+    EXPECT_EQ(HcclAlltoAllVC(nullptr, none, kF32, nullptr, kF32, comm, stream), 0) << take_message();
+    EXPECT_EQ(HcclReduceScatterV(nullptr, nullptr, places, nullptr, 0, kF32, kSum, comm, stream), HCCL_E_PTR);
+    expect_message("HcclReduceScatterV", "sendCounts: NULL");
+    EXPECT_EQ(HcclAllGatherV(nullptr, 0, nullptr, nullptr, places, kF32, comm, stream), HCCL_E_PTR);
+    expect_message("HcclAllGatherV", "recvCounts: NULL");
+    EXPECT_EQ(HcclAlltoAllV(nullptr, none, places, kF32, nullptr, nullptr, places, kF32, comm, stream), HCCL_E_PTR);
+    expect_message("HcclAlltoAllV", "recvCounts: NULL");
+    EXPECT_EQ(HcclAlltoAllVC(nullptr, nullptr, kF32, nullptr, kF32, comm, stream), HCCL_E_PTR);
+    EXPECT_EQ(HcclReduceScatterV(nullptr, some + 2, places, nullptr, 0, kF32, kSum, comm, stream), HCCL_E_PTR);
+    expect_message("HcclReduceScatterV", "sendBuf: NULL");
+    EXPECT_EQ(HcclAllGatherV(nullptr, 0, nullptr, some + 2, places, kF32, comm, stream), HCCL_E_PTR);
+    expect_message("HcclAllGatherV", "recvBuf: NULL");
+    EXPECT_EQ(HcclAlltoAllV(nullptr, some + 2, places, kF32, nullptr, none, places, kF32, comm, stream), HCCL_E_PTR);
+    expect_message("HcclAlltoAllV", "sendBuf: NULL");
+    // here a rank does not know what the others have for each other, and takes part: rank 0 with nothing at all
+    for (const char* transport : transports()) {
+        World all(2, transport);
+        floats(x)[0] = 7, floats(y)[0] = 0;
+        EXPECT_EQ(HcclAlltoAllV(nullptr, none, places, kF32, nullptr, none, places, kF32, all.comms[0], all.streams[0]),
+                  0)
+            << take_message();
+        EXPECT_EQ(
+            HcclAlltoAllV(x.data(), some + 2, none, kF32, y.data(), some + 2, none, kF32, all.comms[1], all.streams[1]),
+            0)
+            << take_message();
+        for (uint32_t r = 0; r < 2; ++r)
+            EXPECT_EQ(HcclAlltoAllVC(r == 1 ? x.data() : nullptr, some, kF32, r == 1 ? y.data() + 8 : nullptr, kF32,
+                                     all.comms[r], all.streams[r]),
+                      0)
+                << take_message();
+        for (const int code : all.synchronize()) EXPECT_EQ(code, 0) << take_message();
+        EXPECT_EQ(floats(y)[0], 7) << transport;
+        EXPECT_EQ(floats(y)[2], 7) << transport;
+    }
+}
+
 TEST_F(Refusals, Communicators) {
     int32_t devices[] = {0, 0}, far[] = {77};
     HcclComm comms[2] = {};
@@ -145,6 +186,56 @@ TEST_F(Refusals, Environment) {
         const Variable set("HCCL_SOCKET_FAMILY", family);
         EXPECT_EQ(HcclGetRootInfo(&info), 0) << take_message();
     }
+}
+
+TEST_F(Refusals, Configurations) {
+    HcclRootInfo info;
+    ASSERT_EQ(HcclGetRootInfo(&info), 0) << take_message();
+    HcclCommConfig config;
+    HcclComm made = nullptr, other = nullptr;
+    EXPECT_EQ(aclrtSetDevice(0), 0);
+    const auto refused = [&](const char* words) {
+        EXPECT_EQ(HcclCommInitRootInfoConfig(1, &info, 0, &config, &made), HCCL_E_PARA) << words;
+        expect_message("HcclCommInitRootInfoConfig", words);
+    };
+    HcclCommConfigInit(&config);
+    config.hcclDeterministic = 77;
+    refused("hcclDeterministic is 77, expected 0, 1 or 2");
+    HcclCommConfigInit(&config);
+    config.hcclExecTimeOut = -5;
+    refused("hcclExecTimeOut is -5");
+    const auto set_version = [&](uint32_t version) { std::memcpy(config.reserved + 12, &version, sizeof version); };
+    HcclCommConfigInit(&config);
+    set_version(0);
+    refused("was not prepared by HcclCommConfigInit");
+    // a version knows what came with it: names with 2, time-outs with 8; and of a later one, what is known here
+    for (const uint32_t version : {1u, 2u, 7u, 8u, 12u}) {
+        HcclCommConfigInit(&config);
+        set_version(version);
+        std::strcpy(config.hcclCommName, "version");
+        config.hcclExecTimeOut = -5;
+        const int code = HcclCommInitRootInfoConfig(1, &info, 0, &config, &made);
+        EXPECT_EQ(code, version < 8 ? HCCL_SUCCESS : HCCL_E_PARA) << version << take_message();
+        if (code != 0) continue;
+        char name[128];
+        EXPECT_EQ(HcclGetCommName(made, name), 0);
+        EXPECT_EQ(std::string(name) == "version", version >= 2) << name;
+        EXPECT_EQ(HcclCommDestroy(made), 0);
+        ASSERT_EQ(HcclGetRootInfo(&info), 0) << take_message();
+    }
+    // a name is of one communicator
+    HcclCommConfigInit(&config);
+    std::strcpy(config.hcclCommName, "one");
+    ASSERT_EQ(HcclCommInitRootInfoConfig(1, &info, 0, &config, &made), 0) << take_message();
+    ASSERT_EQ(HcclGetRootInfo(&info), 0) << take_message();
+    EXPECT_EQ(HcclCommInitRootInfoConfig(1, &info, 0, &config, &other), HCCL_E_PARA);
+    expect_message("HcclCommInitRootInfoConfig", "'one' is the name of another communicator of device 0");
+    uint32_t ids[] = {0};
+    EXPECT_EQ(HcclCreateSubCommConfig(&comm, 1, ids, 5, 0, &config, &other), HCCL_E_PARA);
+    expect_message("HcclCreateSubCommConfig", "'one' is the name of another communicator of device 0");
+    EXPECT_EQ(HcclCommDestroy(made), 0);
+    EXPECT_EQ(HcclCreateSubCommConfig(&comm, 1, ids, 5, 0, &config, &other), 0) << take_message();
+    EXPECT_EQ(HcclCommDestroy(other), 0);
 }
 
 // Another release's structure is shorter: what lies behind its end is not looked at.
