@@ -98,6 +98,17 @@ class Mistakes(Ranges):
                 out = np.where(inputs["mask"], 0, (t - s * inputs["y"]) * 0.125)
                 self.wrong({"out": out}, types, "the last 1 of 16 are missing|row")
 
+    def test_something_where_nothing_is_added_up(self):
+        """However small it is: in f16 an intermediate that underflows leaves as much, but not of a masked element."""
+        inputs, types = self.make("ScaledMaskedSoftmaxBackward", [*SOFTMAX, "scale=0.3"], "f16")
+        right, masked = formulas.softmax_backward(inputs)["out"], np.argwhere(inputs["mask"])
+        for places in (masked[3:4], masked):
+            for value in (1.2e-7, 1e-5):
+                with self.subTest(places=len(places), value=value):
+                    out = right.copy()
+                    out[tuple(places.T)] = value
+                    self.wrong({"out": out}, types, "should be zero and")
+
     def test_one_element_within_what_rounding_may_leave(self):
         inputs, types = self.make("FusedLinearCrossEntropyLossGrad", ["BT=32", "V=256", "H=80"], "bf16")
         outputs = products.loss_grad(inputs)
