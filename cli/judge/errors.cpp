@@ -93,6 +93,13 @@ double Comparison::weight() const {
     return s.other_other > 0 ? s.got_other / s.other_other : 0;
 }
 
+double Comparison::left() const {
+    Subject other = s_;
+    other.want = other_;
+    const double all = noise_of_got(s_, tolerance_).squares;
+    return all > 0 ? noise_of_got(other, tolerance_).squares / all : 1;
+}
+
 Comparison::Sums Comparison::sums() const {
     std::vector<Sums> parts(static_cast<size_t>(lines_.chunks()));
     lines_.each([&](const Line& line, int64_t chunk) {

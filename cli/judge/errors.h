@@ -58,6 +58,8 @@ class Comparison {
     double likeness() const;
     // How much of other − want is in got − want, by the smallest squares: 1 if got is other and noise.
     double weight() const;
+    // The squares of got − other over those of got − want, both beyond the last rounding; 1 if want has none.
+    double left() const;
 
   private:
     struct Sums {
@@ -76,6 +78,9 @@ class Comparison {
 struct FoundMistake {
     double share = 0;
     bool beneath = false;  // rounding is as large, but does not go that way
+    double left = 1;       // Comparison::left() of its answer
+    bool fits = false;     // so little that no other answer, tried or not, does as well by chance
+    bool part = false;     // of a sum
     std::string sentence;
     Values answer;
     int64_t tried = 0, left_out = 0;  // left out: for lack of time
