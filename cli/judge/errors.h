@@ -51,7 +51,7 @@ class Comparison {
     Comparison(const Subject& subject, const Tolerance& tolerance, const Values& other, double slack);
     // Got is the other answer there, and not by chance.
     bool explains(int64_t index) const;
-    // Of all errors; where no single one is evidence, of their squares.
+    // Of all errors and of what is right and would not be; where no single error is evidence, of their squares.
     double share(const Errors& errors) const;
     Indices rest(const Indices& errors) const;
     // The cosine between got − want and other − want, in shares of the magnitude.
@@ -66,6 +66,7 @@ class Comparison {
         double got_got = 0, other_other = 0, got_other = 0;  // of the differences to want
     };
     Sums sums() const;
+    int64_t silent() const;  // elements that got has right and the other answer has not
 
     const Subject& s_;
     const Tolerance& tolerance_;

@@ -72,9 +72,9 @@ class Search {
     bool consider(const Answers::Mistake& mistake, int64_t begin, int64_t end, bool of_many = false) {
         const auto comparison = compared(mistake, begin, end);
         if (!comparison) return false;
-        double share = comparison->share(errors_);
         const double left = comparison->left();
         if (of_many && left >= chance_) return false;
+        double share = comparison->share(errors_);
         const bool hidden = share < kEnough && mistake.terms == 0 && beneath(*comparison);
         if (hidden) share = std::max(share, comparison->likeness());
         const bool alike = std::abs(share - best_.share) < 1 - kEnough;
