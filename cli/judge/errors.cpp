@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 namespace gradus::cli {
 namespace {
 
@@ -73,7 +75,22 @@ double Comparison::share(const Errors& errors) const {
     const size_t step = std::max<size_t>(1, errors.at.size() / 65536);
     int64_t alike = 0, compared = 0;
     for (size_t n = 0; n < errors.at.size(); n += step) alike += explains(errors.at[n]), ++compared;
-    return static_cast<double>(alike) / static_cast<double>(compared);
+    const auto total = static_cast<double>(std::max(errors.total, static_cast<int64_t>(errors.at.size())));
+    return static_cast<double>(alike) / static_cast<double>(compared) * total / (total + static_cast<double>(silent()));
+}
+
+int64_t Comparison::silent() const {
+    std::vector<int64_t> parts(static_cast<size_t>(lines_.chunks()), 0);
+    lines_.each([&](const Line& line, int64_t chunk) {
+        std::vector<double> values(line.want.size());
+        other_.load(line.first, values);
+        for (size_t k = 0; k < values.size(); ++k) {
+            const double within = tolerance_.within(slack_, line.want[k], line.magnitude[k]);
+            parts[static_cast<size_t>(chunk)] +=
+                std::abs(line.got[k] - line.want[k]) <= within && std::abs(values[k] - line.want[k]) > 4 * within;
+        }
+    });
+    return std::accumulate(parts.begin(), parts.end(), int64_t{0});
 }
 
 Indices Comparison::rest(const Indices& errors) const {
@@ -91,6 +108,13 @@ double Comparison::likeness() const {
 double Comparison::weight() const {
     const Sums s = sums();
     return s.other_other > 0 ? s.got_other / s.other_other : 0;
+}
+
+double Comparison::left() const {
+    Subject other = s_;
+    other.want = other_;
+    const double all = noise_of_got(s_, tolerance_).squares;
+    return all > 0 ? noise_of_got(other, tolerance_).squares / all : 1;
 }
 
 Comparison::Sums Comparison::sums() const {

@@ -51,19 +51,22 @@ class Comparison {
     Comparison(const Subject& subject, const Tolerance& tolerance, const Values& other, double slack);
     // Got is the other answer there, and not by chance.
     bool explains(int64_t index) const;
-    // Of all errors; where no single one is evidence, of their squares.
+    // Of all errors and of what is right and would not be; where no single error is evidence, of their squares.
     double share(const Errors& errors) const;
     Indices rest(const Indices& errors) const;
     // The cosine between got − want and other − want, in shares of the magnitude.
     double likeness() const;
     // How much of other − want is in got − want, by the smallest squares: 1 if got is other and noise.
     double weight() const;
+    // The squares of got − other over those of got − want, both beyond the last rounding; 1 if want has none.
+    double left() const;
 
   private:
     struct Sums {
         double got_got = 0, other_other = 0, got_other = 0;  // of the differences to want
     };
     Sums sums() const;
+    int64_t silent() const;  // elements that got has right and the other answer has not
 
     const Subject& s_;
     const Tolerance& tolerance_;
@@ -76,6 +79,9 @@ class Comparison {
 struct FoundMistake {
     double share = 0;
     bool beneath = false;  // rounding is as large, but does not go that way
+    double left = 1;       // Comparison::left() of its answer
+    bool fits = false;     // so little that no other answer, tried or not, does as well by chance
+    bool part = false;     // of a sum
     std::string sentence;
     Values answer;
     int64_t tried = 0, left_out = 0;  // left out: for lack of time

@@ -244,7 +244,7 @@ class Judge {
                 return accuse(lonely, std::min(slack, lonely_share()), "");
         if (near(noise_, kNear) && errors_beyond(s_, m_.tolerance, most).at.empty()) {
             const FoundMistake found = mistake(errors, slack);
-            if (found.beneath || (found.share > 0.9 && (errors.total >= 16 || errors.total == 0)))
+            if (found.beneath || found.fits || (found.share > 0.9 && (errors.total >= 16 || errors.total == 0)))
                 return accuse(errors, slack, "");
             if (const Indices rows = noisy_rows(simulation_, 0); !rows.empty()) {
                 if (s_.allowance.kernel == ACL_FLOAT) return accuse({rows, 1, 0}, slack, "");
@@ -254,14 +254,15 @@ class Judge {
         }
         const Surface surface(s_);
         const Explained explained = recognise(s_, m_.tolerance, surface, errors, slack);
-        const bool explains = explained.accuses() || mistake(errors, slack).share > 0.8;
-        if (explains && !narrow_sums_do(errors, slack)) return accuse(errors, slack, "");
+        const FoundMistake found = mistake(errors, slack);
+        const bool explains = explained.accuses() || found.share > 0.8 || found.fits;
+        if (explains && !narrow_sums_do(errors, slack, found)) return accuse(errors, slack, "");
         decide_imprecise(errors, slack);
     }
 
     void decide_imprecise(const Errors& errors, double slack) {
         // to nearest, errors go both ways; truncated or lost below the last place, towards zero
-        if (m_.away >= 16 && share(m_.away, m_.away + m_.towards_zero) > 0.97 && !narrow_sums_do(errors, slack))
+        if (m_.away >= 16 && share(m_.away, m_.away + m_.towards_zero) > 0.97 && !narrow_sums_do(errors, slack, {}))
             return accuse(errors, slack, "no rounding does that: every result is too large in size");
         for (const char* name : candidates()) {
             const Values other = answers_->simulated(name);
@@ -290,12 +291,14 @@ class Judge {
     }
 
     // A sum that is carried in few bits stands still from some term on, as if the rest of it were missing; what is
-    // divided by it has a factor. Got is that answer, or, of a 16-bit kernel, goes the same way and not farther.
-    bool narrow_sums_do(const Errors& errors, double slack) const {
+    // divided by it has a factor. Got is that answer, or, of a 16-bit kernel, goes the same way and not farther; unless
+    // it is the answer of a mistake, and far from that of the sums.
+    bool narrow_sums_do(const Errors& errors, double slack, const FoundMistake& found) const {
         for (const std::string name : candidates()) {
             if (!name.ends_with("_sums")) continue;
             const Values other = answers_->simulated(name);
             const Comparison comparison(s_, m_.tolerance, other, slack);
+            if (found.fits && 16 * found.left < comparison.left()) continue;
             if (comparison.share(errors) > 0.8) return true;
             if (s_.allowance.kernel != ACL_FLOAT && comparison.likeness() > 0.9 &&
                 near(noise_of(s_, m_.tolerance, other), 1))
@@ -374,7 +377,7 @@ class Judge {
         const Surface surface(s_);
         const FoundMistake found = mistake(errors, slack);
         std::string reason;
-        if (found.share > 0.5 || found.beneath) {
+        if (found.share > 0.5 || found.beneath || found.fits) {
             j_.causes.push_back({found.share, "it " + found.sentence});
             if (found.beneath) return decide(Verdict::wrong, "it " + found.sentence + ", and rounded on the way");
             const Errors rest = {Comparison(s_, m_.tolerance, found.answer, slack).rest(errors.at), errors.step, 0};

@@ -27,13 +27,14 @@ struct Tolerance {
     Grid grid;
     double halves;  // of a unit: 2 if the reference was rounded itself
     double kept_share, rounded_share, any_share;
-    double underflow = 0;  // what an intermediate below the least normal number leaves: of no element a share
+    double underflow = 0;  // what an intermediate below the least normal number leaves: of no element a share, and
+                           // nothing where nothing is added up
 
     explicit Tolerance(const Subject& subject);
     double half_units(double want) const { return 0.5 * halves * grid.ulp(std::abs(want)); }
     double truncated(double x) const;
     double within(double share, double want, double magnitude) const {
-        const double slack = share * magnitude + (share > kept_share ? underflow : 0);
+        const double slack = share * magnitude + (share > kept_share && magnitude > 0 ? underflow : 0);
         return slack + half_units(std::abs(want) + slack);
     }
     // Infinite where rounding alone takes the expected beyond the largest number.

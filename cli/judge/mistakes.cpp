@@ -1,30 +1,64 @@
 // Which mistake in the formula gives what was got: every one that the operator lists, and of its sums every part.
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "cli/judge/errors.h"
 
 namespace gradus::cli {
 namespace {
 
 constexpr double kEnough = 0.98;
+constexpr std::chrono::seconds kScan(2);  // right answers are searched, too
+
+// How many rows (of a vector: elements) have their say in the squares of the errors.
+double rows_with_errors(const Subject& subject, const Tolerance& tolerance) {
+    const int64_t last = subject.shape.empty() ? 1 : std::max<int64_t>(1, subject.shape.back());
+    const int64_t columns = last < subject.got.count() ? last : 1;
+    const Lines lines(subject);
+    double sum = 0, squares = 0, row = 0;
+    for (int64_t i = 0; i < subject.got.count(); ++i) {
+        const double w = subject.want.at(i), m = lines.magnitude_at(i);
+        const double off = std::abs(subject.got.at(i) - w) - tolerance.half_units(w);
+        if (off > 0 && m > 0 && std::isfinite(off / m)) row += off / m * (off / m);
+        if ((i + 1) % columns != 0) continue;
+        sum += row, squares += row * row, row = 0;
+    }
+    return squares > 0 ? sum * sum / squares : 0;
+}
+
+// Of a thousand parts that are tried, one is near the errors of few rows by chance: left^(rows/2) of them are.
+double left_by_chance(const Subject& subject, const Tolerance& tolerance) {
+    return std::min(0.01, std::pow(10.0, -12 / std::max(0.01, rows_with_errors(subject, tolerance))));
+}
 
 class Search {
   public:
     Search(const Subject& subject, const Tolerance& tolerance, const Errors& errors, const Answers& answers,
            double slack, const Values& rounding)
-        : s_(subject), rounded_(subject), tolerance_(tolerance), errors_(errors), answers_(answers), slack_(slack) {
+        : s_(subject),
+          rounded_(subject),
+          tolerance_(tolerance),
+          errors_(errors),
+          answers_(answers),
+          slack_(slack),
+          chance_(left_by_chance(subject, tolerance)) {
         rounded_.got = rounding;
     }
 
     FoundMistake run() {
         for (const Answers::Mistake& mistake : answers_.mistakes)
-            if (mistake.terms == 0 && best_.share < kEnough) consider(mistake, 0, 0);
+            if (mistake.terms == 0 && !found()) consider(mistake, 0, 0);
         for (const Answers::Mistake& mistake : answers_.mistakes)
-            if (mistake.terms > 1 && best_.share < kEnough) search_part(mistake);
+            if (mistake.terms > 1 && !found()) search_part(mistake);
         return best_;
     }
 
   private:
+    // Where the slack is wide, many answers have all of the errors; the right one leaves hardly anything of them, and
+    // of two parts of a long sum the wrong one may leave little.
+    bool found() const { return best_.share >= kEnough && best_.left < (best_.part ? 1e-5 : 0.01); }
+
     std::optional<Comparison> compared(const Answers::Mistake& mistake, int64_t begin, int64_t end) {
         std::optional<Values> answer = answers_.mistaken(mistake, begin, end);
         best_.tried += answer.has_value();
@@ -34,17 +68,21 @@ class Search {
         return std::optional<Comparison>(std::in_place, s_, tolerance_, *answer, slack_);
     }
 
-    double consider(const Answers::Mistake& mistake, int64_t begin, int64_t end) {
+    // Whether it is better than all before. Of many that are tried, only what fits.
+    bool consider(const Answers::Mistake& mistake, int64_t begin, int64_t end, bool of_many = false) {
         const auto comparison = compared(mistake, begin, end);
-        if (!comparison) return 0;
+        if (!comparison) return false;
+        const double left = comparison->left();
+        if (of_many && left >= chance_) return false;
         double share = comparison->share(errors_);
-        const bool found = share < kEnough && mistake.terms == 0 && beneath(*comparison);
-        if (found) share = std::max(share, comparison->likeness());
-        if (share > best_.share) {
-            best_.share = share, best_.sentence = sentence(mistake, begin, end), best_.answer = answer_;
-            best_.beneath = found;
-        }
-        return share;
+        const bool hidden = share < kEnough && mistake.terms == 0 && beneath(*comparison);
+        if (hidden) share = std::max(share, comparison->likeness());
+        const bool alike = std::abs(share - best_.share) < 1 - kEnough;
+        if (best_.fits || alike ? left >= best_.left : share < best_.share && left >= chance_) return false;
+        best_.share = share, best_.sentence = sentence(mistake, begin, end), best_.answer = answer_;
+        best_.beneath = hidden, best_.left = left;
+        best_.part = mistake.terms > 0, best_.fits = left < chance_;
+        return true;
     }
 
     // A mistake that is no larger than rounding: all of it is in got's errors, and nothing of it in those of rounding.
@@ -63,8 +101,10 @@ class Search {
         return text + fmt::format(": {} to {} of {} are missing", begin, end - 1, n);
     }
 
-    // From halves to the part whose answer has most of the differences; then its ends, step by step.
+    // From halves to the part whose answer has most of the differences.
     void search_part(const Answers::Mistake& mistake) {
+        search_ends(mistake);
+        if (found()) return;
         int64_t begin = 0, end = mistake.terms;
         double likeness = 0;
         while (end - begin > 1) {
@@ -77,26 +117,39 @@ class Search {
             likeness = better;
             (of_low > of_high ? end : begin) = middle;
         }
-        if (likeness < 0.2) return search_ends(mistake);
-        double share = consider(mistake, begin, end);
-        for (const int64_t step : {16, 8, 4, 2, 1})
-            for (const auto& [down, up] : {std::pair{-step, int64_t{0}}, {step, 0}, {0, -step}, {0, step}}) {
-                if (share >= kEnough) return;
-                const int64_t from = begin + down, to = end + up;
-                if (from < 0 || to > mistake.terms || from >= to) continue;
-                if (const double other = consider(mistake, from, to); other > share)
-                    share = other, begin = from, end = to;
-            }
-        if (share < kEnough) search_ends(mistake);
+        if (likeness >= 0.2) refine(mistake, begin, end);
+        if (!found()) search_blocks(mistake);
     }
 
-    // Where few rows have a say, halves are alike by chance: what a kernel forgets most is the last block.
+    // Its ends, step by step.
+    void refine(const Answers::Mistake& mistake, int64_t begin, int64_t end) {
+        consider(mistake, begin, end);
+        for (const int64_t step : {16, 8, 4, 2, 1})
+            for (const auto& [down, up] : {std::pair{-step, int64_t{0}}, {step, 0}, {0, -step}, {0, step}}) {
+                const int64_t from = begin + down, to = end + up;
+                if (found() || from < 0 || to > mistake.terms || from >= to) continue;
+                if (consider(mistake, from, to)) begin = from, end = to;
+            }
+    }
+
+    // What a kernel forgets most is the last block.
     void search_ends(const Answers::Mistake& mistake) {
         const int64_t n = mistake.terms;
-        for (const int64_t size : {1, 16, 64, 128})
-            if (size < n && best_.share < kEnough) consider(mistake, n - size, n);
+        for (const int64_t size : {1, 2, 4, 8, 16, 32, 64, 128, 256})
+            if (size < n && !found()) consider(mistake, n - size, n);
         for (const int64_t size : {1, 16})
-            if (size < n && best_.share < kEnough) consider(mistake, 0, size);
+            if (size < n && !found()) consider(mistake, 0, size);
+    }
+
+    // Where few rows have a say, halves are alike by chance: every block that a kernel may go by.
+    void search_blocks(const Answers::Mistake& mistake) {
+        if (chance_ < 1e-10) return;
+        const auto until = std::chrono::steady_clock::now() + kScan;
+        for (const int64_t size : {128, 64, 32, 16, 8})
+            for (int64_t begin = 0; begin + size < mistake.terms; begin += size) {
+                if (found() || !answers_.in_time() || std::chrono::steady_clock::now() > until) return;
+                consider(mistake, begin, begin + size, true);
+            }
     }
 
     // In the middle, at a multiple of the largest power of two that is near it: blocks of kernels begin there.
@@ -116,7 +169,7 @@ class Search {
     const Tolerance& tolerance_;
     const Errors& errors_;
     const Answers& answers_;
-    const double slack_;
+    const double slack_, chance_;
     Values answer_;
     FoundMistake best_;
 };

@@ -8,6 +8,7 @@ import numpy as np
 from test_formulas import FormulaCase
 
 SOFTMAX = ["B=2", "H=2", "S=9", "N=200", "mask=randbool[2,2,9,200],p=0.5"]
+VOCABULARY = ["BT=16", "V=1000", "H=64"]
 LEAST = {"f32": 2.0**-126, "bf16": 2.0**-126, "f16": 2.0**-14}
 
 
@@ -80,6 +81,17 @@ class RightAnswers(Ranges):
                 (verdict, reason), = self.verdicts(formulas.softmax(inputs, k=k), types)
                 self.assertEqual(verdict, "imprecise", reason)
 
+    def test_sums_of_the_vocabulary_in_16_bits(self):
+        for dtype, seed in (("bf16", 1), ("bf16", 2), ("f16", 3)):
+            inputs, types = self.make("FusedLinearOnlineMaxSum", VOCABULARY, dtype, seed)
+            outputs = products.online_max_sum(inputs)
+            terms = np.exp(inputs["input"] @ inputs["weight"].T - outputs["logitsMaxLocalOut"][:, None])
+            for order in (slice(None), slice(None, None, -1)):
+                with self.subTest(dtype=dtype, seed=seed, order=order):
+                    outputs["sumExpLogitsLocalOut"] = faults.accumulated(terms.T[order], dtype)
+                    verdict, reason = self.verdicts(outputs, types)[1]
+                    self.assertEqual(verdict, "imprecise", reason)
+
 
 class Mistakes(Ranges):
     def wrong(self, outputs, types, words="", at=0):
@@ -98,12 +110,57 @@ class Mistakes(Ranges):
                 out = np.where(inputs["mask"], 0, (t - s * inputs["y"]) * 0.125)
                 self.wrong({"out": out}, types, "the last 1 of 16 are missing|row")
 
+    def test_something_where_nothing_is_added_up(self):
+        """However small it is: in f16 an intermediate that underflows leaves as much, but not of a masked element."""
+        inputs, types = self.make("ScaledMaskedSoftmaxBackward", [*SOFTMAX, "scale=0.3"], "f16")
+        right, masked = formulas.softmax_backward(inputs)["out"], np.argwhere(inputs["mask"])
+        for places in (masked[3:4], masked):
+            for value in (1.2e-7, 1e-5):
+                with self.subTest(places=len(places), value=value):
+                    out = right.copy()
+                    out[tuple(places.T)] = value
+                    self.wrong({"out": out}, types, "should be zero and")
+
     def test_one_element_within_what_rounding_may_leave(self):
         inputs, types = self.make("FusedLinearCrossEntropyLossGrad", ["BT=32", "V=256", "H=80"], "bf16")
         outputs = products.loss_grad(inputs)
         grad = outputs["inputGradOut"]
         grad[7, 5] += 0.02 * np.abs(grad).max()
         self.wrong(outputs, types, r"element \[7,5\]")
+
+    def test_part_of_the_vocabulary(self):
+        """Sums in 16 bits go the same way; they are not that answer."""
+        for dtype, seed, begin, end, words in (("bf16", 5, 984, 1000, "the last 16 of"), ("bf16", 6, 256, 272, "256 to 271 of"),
+                                               ("f16", 7, 984, 1000, "the last 16 of"), ("f16", 5, 256, 272, "256 to 271 of")):
+            with self.subTest(dtype=dtype, begin=begin):
+                inputs, types = self.make("FusedLinearOnlineMaxSum", VOCABULARY, dtype, seed)
+                logits = inputs["input"] @ inputs["weight"].T
+                logits[:, begin:end] = -np.inf
+                outputs = products.online_max_sum(inputs)
+                outputs["sumExpLogitsLocalOut"] = np.exp(logits - logits.max(1, keepdims=True)).sum(1)
+                self.wrong(outputs, types, words + " 1000 are missing", at=1)
+
+    def test_block_in_the_middle_of_a_long_sum(self):
+        for dtype, begin, end in (("f32", 16, 32), ("bf16", 16, 32), ("bf16", 64, 128)):
+            with self.subTest(dtype=dtype, begin=begin):
+                inputs, types = self.make("ScaledMaskedSoftmaxBackward", ["B=2", "H=1", "S=8", "N=1000", "scale=1",
+                                                                          "mask=randbool[2,1,8,1000],p=0.2"], dtype, 3)
+                t = inputs["gradOutput"] * inputs["y"]
+                s = t.sum(-1, keepdims=True) - t[..., begin:end].sum(-1, keepdims=True)
+                out = np.where(inputs["mask"], 0, t - s * inputs["y"])
+                self.wrong({"out": out}, types, f"{begin} to {end - 1} of 1000 are missing")
+
+    def test_one_element_is_no_formula(self):
+        """Another formula would have changed the others, too."""
+        for dtype in ("f32", "bf16"):
+            inputs, types = self.make("ScaledMaskedSoftmaxBackward", ["B=1", "H=2", "S=24", "N=24", "scale=0.125"], dtype, 3)
+            right = formulas.softmax_backward(inputs)["out"]
+            at = tuple(np.argwhere(np.abs(right) > np.abs(right).max() / 8)[3])
+            for factor, words in ((0, "is zero"), (-1, "has the opposite sign")):
+                with self.subTest(dtype=dtype, factor=factor):
+                    out = right.copy()
+                    out[at] *= factor
+                    self.wrong({"out": out}, types, r"^element \[[\d,]+\] " + words)
 
     def test_statistics_of_the_row_before(self):
         inputs, types = self.make("FusedLinearCrossEntropyLossGrad", ["BT=32", "V=256", "H=80"], "bf16")
