@@ -61,12 +61,14 @@ uintptr_t interrupted_at(const ucontext_t& context) {
 void pass_on(int signal, siginfo_t* info, void* context) {
     if ((next_handler.sa_flags & SA_SIGINFO) != 0 && next_handler.sa_sigaction != nullptr)
         return next_handler.sa_sigaction(signal, info, context);
+    const bool sent = info->si_code <= 0;  // by raise or kill: no instruction faults again
+    if (next_handler.sa_handler == SIG_IGN && sent) return;
     if (next_handler.sa_handler != SIG_DFL && next_handler.sa_handler != SIG_IGN)
         return next_handler.sa_handler(signal);
-    // the instruction faults again, without us
     struct sigaction plain {};
     plain.sa_handler = SIG_DFL;
     sigaction(signal, &plain, nullptr);
+    if (sent) raise(signal);
 }
 
 void on_fault(int signal, siginfo_t* info, void* given) {

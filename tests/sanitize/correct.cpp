@@ -441,6 +441,24 @@ CORRECT(own_handler) {
     munmap(page, 4096);
 }
 
+// What a program sends itself comes as without the sanitizer: it is ignored, or ends the process.
+CORRECT(faults_sent_in_a_fork) {
+    Buffer x(kX);
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_IGN);
+        const Buffer y(kX);
+        raise(SIGSEGV);
+        signal(SIGSEGV, SIG_DFL);
+        const Buffer z(kX);
+        raise(SIGSEGV);
+        std::_Exit(0);
+    }
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || !WIFSIGNALED(status) || WTERMSIG(status) != SIGSEGV) std::abort();
+}
+
 int main(int count, char** words) {
     const auto program = programs().find(count > 1 ? words[1] : "");
     if (program == programs().end()) return 98;
