@@ -25,6 +25,7 @@ void Sanitizer::judge_end() {
 
 // on_exit: after the program's own static objects, which may still free.
 void Sanitizer::at_end(int status) {
+    tell_touches();
     const Lock lock = hold();
     if (ended_) return;
     ended_ = true;

@@ -241,9 +241,8 @@ const Kept* Order::user_of(uint64_t allocation) {
         for (const Pending& pending : stream.pending)
             for (const Access& access : pending.accesses)
                 if (find_(access) == allocation) {
-                    std::vector<Kept>& list = kept_[allocation];
-                    list.push_back({pending.task, UINT64_MAX, allocation, access});
-                    return &list.back();
+                    pending_user_ = {pending.task, UINT64_MAX, allocation, access};
+                    return &pending_user_;
                 }
     return nullptr;
 }

@@ -93,7 +93,8 @@ class Order {
     // step, and may run at any time.
     void expired(uint64_t stream);
 
-    // Who still uses an allocation, queued work included; what is forgotten with it.
+    // Who still uses an allocation, queued work included, until it is asked again: takes no memory, for a handler of
+    // faults asks too. What is forgotten with it.
     const Kept* user_of(uint64_t allocation);
     void free(uint64_t allocation);
 
@@ -164,6 +165,7 @@ class Order {
     std::unordered_map<uint64_t, Given> given_;             // until it is taken
     std::unordered_map<uint64_t, Clock> callbacks_;         // by ticket or subject, until they begin
     std::unordered_map<uint64_t, std::vector<Kept>> kept_;  // by allocation
+    Kept pending_user_{};
 };
 
 }  // namespace gradus::sanitize

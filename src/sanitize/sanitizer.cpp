@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "runtime/memory.h"
 #include "sanitize/here.h"
+#include "sanitize/teller.h"
 
 namespace gradus::sanitize {
 
@@ -33,6 +34,8 @@ Site Sanitizer::site() {
 }
 
 void Sanitizer::on_call(const char* function) {
+    start_teller();
+    if (some_touched_.load(std::memory_order_relaxed)) tell_touches();
     Here& here = calls.enter();
     here.function = function;
     here.site = 0;
@@ -57,6 +60,7 @@ void Sanitizer::tell_callback() {
 }
 
 void Sanitizer::on_return(const char* function, const Status& status) {
+    if (some_touched_.load(std::memory_order_relaxed)) tell_touches();
     if (!status.ok() || some_failed_.load(std::memory_order_relaxed)) {
         const Lock lock = hold();
         judge_return(function, status);
@@ -174,6 +178,9 @@ void Sanitizer::on_callback_end(uint64_t) { calls.end_callback(); }
 void Sanitizer::after_fork() {
     order_.after_fork();
     in_flight_.clear();
+    touch_count_ = 0;
+    some_touched_ = false;
+    forget_teller();
     copy_asked_.clear();
     failures_.clear();
     some_failed_ = false;

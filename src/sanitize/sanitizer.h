@@ -2,6 +2,7 @@
 // and the handles, and reports what cannot be right (findings.h). docs/sanitizer.md explains every id.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <unordered_map>
@@ -62,6 +63,7 @@ class Sanitizer final : public Observer {
     void after_fork();
     // A fault at an address of ours; false: it was the program's own.
     bool on_touch(const void* address, bool write, uintptr_t interrupted);
+    void tell_touches();
 
   private:
     static constexpr size_t kRemembered = 10000;  // destroyed handles
@@ -82,6 +84,16 @@ class Sanitizer final : public Observer {
     struct Failure {
         std::string function, message;
         Site site;
+    };
+    // What a handler of a fault leaves to be told: it takes no memory.
+    struct Touch {
+        const std::byte* address;
+        uint64_t allocation;
+        bool write, freed;
+        RawStack stack;
+        Asked user;            // of pinned memory: the copy
+        const char* argument;  // nullptr: none
+        bool user_writes;
     };
     struct InFlight {
         uint64_t ticket;
@@ -124,6 +136,7 @@ class Sanitizer final : public Observer {
 
     // touch.cpp
     void watch_signals();
+    void tell_touch(const Touch& touch);
     void protect(const Kept& kept, bool in_flight);
     void apply_protection(const Memory& memory) const;
 
@@ -138,6 +151,9 @@ class Sanitizer final : public Observer {
     std::atomic<bool> some_failed_ = false;
     bool judged_end_ = false, ended_ = false;
     std::unordered_map<uint64_t, std::vector<InFlight>> in_flight_;  // of pinned memory, by allocation
+    std::array<Touch, 16> touches_{};
+    size_t touch_count_ = 0;
+    std::atomic<bool> some_touched_ = false;
     int copies_ = -1;
     uint64_t copies_asked_ = 0;
     std::unordered_map<uint64_t, std::pair<uint64_t, Site>> copy_asked_;  // by ticket

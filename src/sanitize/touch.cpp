@@ -11,6 +11,7 @@
 #include "runtime/memory.h"
 #include "sanitize/here.h"
 #include "sanitize/install.h"
+#include "sanitize/teller.h"
 
 namespace gradus::sanitize {
 namespace {
@@ -93,6 +94,7 @@ void Sanitizer::watch_signals() {
     sigaction(SIGSEGV, &ours, nullptr);
 }
 
+// In the handler, which may have a few KiB of stack only: what is found is left for tell_touches.
 bool Sanitizer::on_touch(const void* address, bool write, uintptr_t interrupted) {
     Lock lock(process_lock(), std::defer_lock);
     for (int tries = 0; !lock.try_lock(); ++tries) {
@@ -107,41 +109,65 @@ bool Sanitizer::on_touch(const void* address, bool write, uintptr_t interrupted)
     auto* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(address) / unit * unit);  // NOLINT
     if (mprotect(page, unit, PROT_READ | PROT_WRITE) != 0) return false;
 
-    RawStack stack;
-    if (calls.inside()) {  // a call of the interface does it for the program
-        if (findings_.reported != calls.innermost().findings) return true;
-        stack = calls.innermost().stack;
-    } else {
-        capture_from(interrupted, stack);
-    }
-    const auto offset = static_cast<size_t>(static_cast<const std::byte*>(address) - memory->info.address);
+    const bool inside = calls.inside();  // a call of the interface does it for the program
+    if ((inside && findings_.reported != calls.innermost().findings) || touch_count_ == touches_.size()) return true;
+    Touch& touch = touches_[touch_count_++];
+    touch.address = static_cast<const std::byte*>(address);
+    touch.allocation = memory->info.id;
+    touch.write = write;
+    touch.freed = freed;
+    if (inside)
+        touch.stack = calls.innermost().stack;
+    else
+        capture_from(interrupted, touch.stack);
+    const bool pinned = !freed && memory->info.kind != MemoryKind::device;
+    const Kept* const user = pinned ? order_.user_of(memory->info.id) : nullptr;
+    touch.user = user != nullptr ? user->task : Asked{};
+    touch.argument = user != nullptr ? user->access.argument : nullptr;
+    touch.user_writes = user != nullptr && user->access.writes;
+    some_touched_ = true;
+    lock.unlock();
+    wish_for_touches();
+    return true;
+}
+
+void Sanitizer::tell_touches() {
+    const Lock lock = hold();
+    for (size_t i = 0; i < touch_count_; ++i) tell_touch(touches_[i]);
+    touch_count_ = 0;
+    some_touched_ = false;
+}
+
+void Sanitizer::tell_touch(const Touch& touch) {
+    const Memory* memory = shadow_.by_id(touch.allocation);
+    if (memory == nullptr) memory = shadow_.find_freed(touch.address);
+    if (memory == nullptr) return;
+    const auto offset = static_cast<size_t>(touch.address - memory->info.address);
     const bool device = memory->info.kind == MemoryKind::device;
     Finding finding{
-        freed    ? "use-after-free"
-        : device ? "host-touches-device"
-                 : "host-touches-inflight",
+        touch.freed ? "use-after-free"
+        : device    ? "host-touches-device"
+                    : "host-touches-inflight",
         Level::error,
-        write ? "write" : "read",
-        {{std::string("the host ") + (write ? "writes" : "reads") + " byte " + std::to_string(offset) + " of " +
+        touch.write ? "write" : "read",
+        {{std::string("the host ") + (touch.write ? "writes" : "reads") + " byte " + std::to_string(offset) + " of " +
               name(*memory) +
-              (freed    ? ", which is freed"
-               : device ? ", which is device memory"
-                        : ", which a copy in flight uses"),
-          findings_.stacks.keep(stack)}},
+              (touch.freed ? ", which is freed"
+               : device    ? ", which is device memory"
+                           : ", which a copy in flight uses"),
+          findings_.stacks.keep(touch.stack)}},
         device ? "aclrtMemcpy to host memory, and look at that" : "aclrtSynchronizeStream before the host touches it",
-        {{"bytes", std::to_string(offset)}, {"access", write ? "write" : "read"}}};
-    if (freed) finding.parts.push_back({std::string(memory->freed_by) + " freed it", memory->freed});
-    if (!freed && !device)
-        if (const Kept* const user = order_.user_of(memory->info.id)) {
-            finding.parts.push_back({std::string(user->task.function) + ", copy " + std::to_string(user->task.ticket) +
-                                         " on stream " + std::to_string(user->task.stream) +
-                                         (user->access.writes ? ", writes it" : ", reads it"),
-                                     user->task.site});
-            finding.keys.emplace_back("argument", user->access.argument);
-        }
+        {{"bytes", std::to_string(offset)}, {"access", touch.write ? "write" : "read"}}};
+    if (touch.freed) finding.parts.push_back({std::string(memory->freed_by) + " freed it", memory->freed});
+    if (touch.argument != nullptr) {
+        finding.parts.push_back({std::string(touch.user.function) + ", copy " + std::to_string(touch.user.ticket) +
+                                     " on stream " + std::to_string(touch.user.stream) +
+                                     (touch.user_writes ? ", writes it" : ", reads it"),
+                                 touch.user.site});
+        finding.keys.emplace_back("argument", touch.argument);
+    }
     finding.parts.push_back(part_of(*memory));
     report(finding);
-    return true;
 }
 
 // Pages of pinned memory whose every byte a copy reads are read only, those it writes are closed, until the host knows

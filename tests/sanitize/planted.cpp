@@ -2,6 +2,7 @@
 //   planted NAME [mended]
 // test_planted.py reads here what each must give: `expect` names the ids, `argument` is the one that the first finding
 // names; its two stacks go through the lines that end with a and b.
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <cstdlib>
@@ -303,6 +304,19 @@ PLANTED(host_writes_device_memory) {
     else
         *reinterpret_cast<volatile float*>(x.at(64)) = value;  // a
     if (read(x, kX)[16] != 7) std::abort();
+}
+
+// expect host-touches-device
+PLANTED(host_touches_device_memory_with_a_small_stack_for_signals) {
+    constexpr size_t kPage = 4096, kStack = 8192;
+    void* const map = mmap(nullptr, kPage + kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(map, kPage, PROT_NONE);  // below it
+    stack_t stack{};
+    stack.ss_sp = static_cast<char*>(map) + kPage;
+    stack.ss_size = kStack;
+    sigaltstack(&stack, nullptr);
+    Buffer x(kX);
+    if (!mended) *static_cast<volatile char*>(x.p) = 1;  // a
 }
 
 // expect out-of-footprint error-ignored argument=x

@@ -147,6 +147,17 @@ class Command(unittest.TestCase):
         self.assertIn("Fatal Python error: Segmentation fault", done.stderr)
         self.assertEqual(done.returncode, 128 + 11)
 
+    @unittest.skipIf(SANITIZED, "a compiler's sanitizer must be loaded first")
+    def test_python_s_small_stack_for_signals(self):
+        done = sanitize(
+            "--", "python3", "-c", "import ctypes, faulthandler; faulthandler.enable();"
+            f"library = ctypes.CDLL({os.environ['LIBRARY']!r}); library.aclInit(None); library.aclrtSetDevice(0);"
+            "x = ctypes.c_void_p(); library.aclrtMalloc(ctypes.byref(x), ctypes.c_size_t(4096), 0);"
+            "print(ctypes.string_at(x.value, 4)); print([bytes(n) for n in range(3000)][-1][-1])")
+        self.assertEqual(done.stdout, "b'\\xff\\xff\\xff\\xff'\n0\n", done.stderr)
+        self.assertIn("error host-touches-device (read) #1", done.stderr)
+        self.assertEqual(done.returncode, 1)
+
     @unittest.skipUnless(os.environ.get("WITH_ASAN"), "the build has a compiler's sanitizer itself")
     def test_beside_address_sanitizer(self):
         program, options = os.environ["WITH_ASAN"], {"ASAN_OPTIONS": "detect_leaks=0"}
