@@ -227,11 +227,12 @@ void Sanitizer::tell_ignored(const Failure& failure, const std::string& how) {
             {{"function", failure.function}}});
 }
 
-// One that no thread of the program can end is certain; with several threads, another may yet ask for the record.
+// One that no thread of the program can end is certain; another thread, or a callback on one of ours, may yet ask for
+// the record.
 void Sanitizer::on_wait(uint64_t stream) {
     const Asked* const wait = order_.stuck(stream);
     if (wait == nullptr || !options_.racecheck) return;
-    if (program_threads() == 1) {
+    if (program_threads() == 1 && !order_.some_callback()) {
         tell_deadlock(*wait);
         findings_.summarise();
         _exit(1);

@@ -286,6 +286,16 @@ const Asked* Order::stuck(uint64_t stream) const {
     return nullptr;
 }
 
+bool Order::some_callback() const {
+    const auto calls = [](const Pending& pending) {
+        return pending.task.kind == TaskKind::host_function || pending.task.kind == TaskKind::post;
+    };
+    return !callbacks_.empty() || std::any_of(streams_.begin(), streams_.end(), [&](const auto& entry) {
+        const StreamState& stream = entry.second;
+        return stream.held_by != 0 || std::any_of(stream.pending.begin(), stream.pending.end(), calls);
+    });
+}
+
 // The stream in which a record is held back; 0: nobody has asked for it.
 uint64_t Order::recorder_of(uint64_t record) const {
     for (const auto& [id, stream] : streams_)

@@ -102,6 +102,8 @@ class Order {
     const Asked* unfinished() const;
     // Whether a stream stands behind a record that nobody has asked for: the wait's call.
     const Asked* stuck(uint64_t stream) const;
+    // Whether a function of the program's is still to be called, or runs: it may ask for a record.
+    bool some_callback() const;
     // Where `of` learned of `stream` last, for reports.
     struct Edge {
         uint64_t ticket = 0;  // of the record

@@ -654,6 +654,25 @@ PLANTED(callback_launches) {
 }
 
 // expect portability
+PLANTED(callback_records_what_is_waited_for) {
+    static aclrtEvent event = nullptr;
+    static aclrtStream third = nullptr;
+    Event e(Kind::flagged);
+    Stream s1, s2, s3;
+    event = e;
+    third = s3;
+    const auto record_later = [](void*) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        aclrtRecordEvent(event, third);  // a
+    };
+    if (!mended) MUST(aclrtLaunchHostFunc(s2, record_later, nullptr));
+    wait(s1, e);
+    if (mended) record(e, s3);
+    sync(s1);
+    sync(s2);
+}
+
+// expect portability
 PLANTED(callback_launches_an_operator) {
     Buffer x(kX), y(kY);
     Stream s, other;
