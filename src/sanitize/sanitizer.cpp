@@ -69,13 +69,15 @@ void Sanitizer::on_return(const char* function, const Status& status) {
 }
 
 void Sanitizer::on_create(HandleKind kind, const void* handle) {
-    handles_[handle] = {kind, site(), current_function(), shadow_.moment()};
+    const uint64_t now = shadow_.moment();
+    handles_[handle] = {kind, site(), current_function(), now, now};
 }
 
 void Sanitizer::on_destroy(HandleKind kind, const void* handle) {
     handles_.erase(handle);
     // remembered for a while, for who uses it again
-    destroyed_[handle] = {kind, site(), current_function(), shadow_.moment()};
+    const uint64_t now = shadow_.moment();
+    destroyed_[handle] = {kind, site(), current_function(), now, now};
     destroyed_order_.push_back(handle);
     if (destroyed_order_.size() > kRemembered) {
         destroyed_.erase(destroyed_order_.front());
@@ -174,7 +176,7 @@ void Sanitizer::on_callback_begin(uint64_t callback) {
 }
 void Sanitizer::on_callback_end(uint64_t) { calls.end_callback(); }
 
-// In the child the queued work is the parent's, and so is what was found before.
+// In the child the queued work is the parent's, and so is what was found, or is left, from before.
 void Sanitizer::after_fork() {
     order_.after_fork();
     in_flight_.clear();
@@ -184,6 +186,7 @@ void Sanitizer::after_fork() {
     copy_asked_.clear();
     failures_.clear();
     some_failed_ = false;
+    forked_ = shadow_.moment();
     findings_.forget_counts();
 }
 

@@ -72,7 +72,7 @@ class Sanitizer final : public Observer {
         HandleKind kind;
         Site site;
         const char* function;
-        uint64_t since;
+        uint64_t made, since;  // since: of a tensor, the moment of its address
     };
     struct Executor {
         std::vector<const void*> tensors;    // by argument
@@ -149,6 +149,7 @@ class Sanitizer final : public Observer {
     std::unordered_map<const void*, Executor> executors_;
     std::map<std::pair<uint64_t, std::string>, Failure> failures_;  // that nobody has looked at, by thread and function
     std::atomic<bool> some_failed_ = false;
+    uint64_t forked_ = 0;  // in a child: what is older is the parent's
     bool judged_end_ = false, ended_ = false;
     std::unordered_map<uint64_t, std::vector<InFlight>> in_flight_;  // of pinned memory, by allocation
     std::array<Touch, 16> touches_{};

@@ -405,6 +405,25 @@ CORRECT(fork_with_a_child_that_works) {
     if (read(x, kX)[0] != 0) std::abort();  // the child's memory is its own
 }
 
+// What is left of the parent's is none of its leaks.
+CORRECT(fork_with_a_child_that_exits) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    glu(x, y, s);
+    sync(s);
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        aclTensor* const t = tensor(x, kWidth);
+        glu(x, y, s);
+        sync(s);
+        aclDestroyTensor(t);
+        std::exit(0);
+    }
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || status != 0) std::abort();
+}
+
 static Buffer* late_x = nullptr;
 CORRECT(freed_after_finalising) {
     late_x = new Buffer(kX);
