@@ -20,7 +20,14 @@ namespace {
 bool is_answer(int code) {
     return code == ACL_ERROR_REPEAT_INITIALIZE || code == ACL_ERROR_REPEAT_FINALIZE ||
            code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT || code == ACL_ERROR_RT_EVENT_SYNC_TIMEOUT ||
-           code == ACL_ERROR_RT_REPORT_TIMEOUT || code == ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID;
+           code == ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID;
+}
+
+// Answers that need no second look either: a thread that asks again and again whether there is a callback for it.
+bool is_plain_answer(std::string_view function, int code) {
+    return code == ACL_ERROR_REPEAT_INITIALIZE || code == ACL_ERROR_REPEAT_FINALIZE ||
+           (function == "aclrtProcessReport" &&
+            (code == ACL_ERROR_RT_REPORT_TIMEOUT || code == ACL_ERROR_RT_THREAD_SUBSCRIBE));
 }
 
 bool contains(const Status& status, const char* text) {
@@ -87,11 +94,20 @@ void Sanitizer::judge_return(const char* function, const Status& status) {
     } else {
         const Here& here = calls.innermost();
         const bool explained = findings_.reported != here.findings;  // the code follows from what was told
-        if (options_.api_errors && options_.memcheck && !explained && !is_answer(status.code()))
+        const bool plain = is_plain_answer(name, status.code());
+        if (options_.api_errors && options_.memcheck && !explained && !plain && !is_answer(status.code()))
             report(classify(function, status));
-        if (status.code() != ACL_ERROR_REPEAT_INITIALIZE && status.code() != ACL_ERROR_REPEAT_FINALIZE)
-            failures_[key] = {function, std::string(status.message().view()), site()};
+        if (!plain) failures_[key] = {function, std::string(status.message().view()), site(), here.expired};
     }
+    some_failed_ = !failures_.empty();
+}
+
+// A wait that expired has been made good by one that did not.
+void Sanitizer::forgive(uint64_t stream) {
+    const std::string_view function = current_function();
+    const bool waits = function.starts_with("aclrtSynchronize") || function.starts_with("aclrtStreamQuery");
+    if (!waits || stream == 0) return;
+    std::erase_if(failures_, [stream](const auto& failure) { return failure.second.expired == stream; });
     some_failed_ = !failures_.empty();
 }
 

@@ -180,6 +180,11 @@ const Order::Recorded* Order::find_record(uint64_t record) const {
     return record <= old_until_ ? &old_ : nullptr;
 }
 
+uint64_t Order::stream_of(uint64_t record) const {
+    const Recorded* const found = find_record(record);
+    return found != nullptr ? found->stream : 0;
+}
+
 void Order::keep_record(uint64_t record, Recorded recorded) {
     records_[record] = std::move(recorded);
     if (records_.size() <= kRecordsMost) return;

@@ -111,6 +111,7 @@ class Order {
         const char* function = "";
     };
     Edge edge(uint64_t of, uint64_t stream) const;
+    uint64_t stream_of(uint64_t record) const;  // 0: not known
     void after_fork();
 
   private:

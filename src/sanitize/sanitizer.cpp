@@ -40,6 +40,7 @@ void Sanitizer::on_call(const char* function) {
     here.function = function;
     here.site = 0;
     here.handle = here.freed = here.stream = nullptr;
+    here.expired = 0;
     here.findings = findings_.reported.load(std::memory_order_relaxed);
     capture(here.stack);
     // phase two comes by its attempt; tensors and the like are the host's own
@@ -166,9 +167,20 @@ void Sanitizer::on_task_dropped(const TaskInfo& task) {
     if (!judged_end_) order_.dropped(task);
 }
 
-void Sanitizer::on_stream_done(uint64_t stream, uint64_t) { order_.stream_done(stream); }
-void Sanitizer::on_expired(uint64_t stream) { order_.expired(stream); }
-void Sanitizer::on_record_done(uint64_t record) { order_.record_done(record); }
+void Sanitizer::on_stream_done(uint64_t stream, uint64_t) {
+    order_.stream_done(stream);
+    if (some_failed_) forgive(stream);
+}
+
+void Sanitizer::on_expired(uint64_t stream) {
+    order_.expired(stream);
+    if (calls.depth > 0) calls.innermost().expired = stream;
+}
+
+void Sanitizer::on_record_done(uint64_t record) {
+    order_.record_done(record);
+    if (some_failed_) forgive(order_.stream_of(record));
+}
 
 void Sanitizer::on_callback_begin(uint64_t callback) {
     calls.begin_callback();

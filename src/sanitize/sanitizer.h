@@ -25,6 +25,7 @@ struct Here {
     const void* handle = nullptr;
     const void* freed = nullptr;   // the address of a free that was refused
     const void* stream = nullptr;  // of another context
+    uint64_t expired = 0;          // the stream that it waited for in vain
     uint64_t copy = 0;             // its place among the copies
 };
 
@@ -84,6 +85,7 @@ class Sanitizer final : public Observer {
     struct Failure {
         std::string function, message;
         Site site;
+        uint64_t expired;  // a stream; 0: it was no wait
     };
     // What a handler of a fault leaves to be told: it takes no memory.
     struct Touch {
@@ -122,6 +124,7 @@ class Sanitizer final : public Observer {
 
     // judge_calls.cpp
     void judge_return(const char* function, const Status& status);
+    void forgive(uint64_t stream);
     Finding classify(const char* function, const Status& status);
     Finding tell_handle(const char* function, const Here& here);
     void tell_makers(Finding& finding, const void* stream) const;

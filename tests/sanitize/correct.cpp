@@ -387,6 +387,46 @@ CORRECT(timeout_tried_again) {
     read(y);
 }
 
+CORRECT(timeout_then_synchronised) {
+    const auto slow = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+    Buffer x(kX), y(kY);
+    Stream s;
+    MUST(aclrtLaunchHostFunc(s, slow, nullptr));
+    glu(x, y, s);
+    Event e;
+    record(e, s);
+    if (aclrtSynchronizeEventWithTimeout(e, 1) != 0) MUST(aclrtSynchronizeEvent(e));
+    read(y);
+    MUST(aclrtLaunchHostFunc(s, slow, nullptr));
+    if (aclrtSynchronizeStreamWithTimeout(s, 1) != 0) sync(s);
+}
+
+// A thread that asks for callbacks again and again, before there is a subscription, and when nothing is due.
+CORRECT(reports_asked_for_in_a_loop) {
+    static std::atomic<bool> stop = false, called = false;
+    static std::atomic<uint64_t> id = 0;
+    Buffer x(kX), y(kY);
+    Stream s;
+    std::thread thread([] {
+        MUST(aclrtSetDevice(0));
+        (void)aclrtProcessReport(1);
+        id = pthread_self();
+        while (!stop) (void)aclrtProcessReport(10);
+        MUST(aclrtResetDevice(0));
+    });
+    while (id == 0) std::this_thread::yield();
+    MUST(aclrtSubscribeReport(id, s));
+    glu(x, y, s);
+    MUST(aclrtLaunchCallback([](void*) { called = true; }, nullptr, ACL_CALLBACK_BLOCK, s));
+    sync(s);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    stop = true;
+    thread.join();
+    MUST(aclrtUnSubscribeReport(id, s));
+    if (!called) std::abort();
+    read(y);
+}
+
 CORRECT(fork_with_a_child_that_works) {
     Buffer x(kX), y(kY);
     Stream s;
