@@ -246,39 +246,43 @@ void Sanitizer::tell_ignored(const Failure& failure, const std::string& how) {
 // One that no thread of the program can end is certain; another thread, or a callback on one of ours, may yet ask for
 // the record.
 void Sanitizer::on_wait(uint64_t stream) {
-    const Asked* const wait = order_.stuck(stream);
-    if (wait == nullptr || !options_.racecheck) return;
+    const Order::Stuck stuck = order_.stuck(stream);
+    if (stuck.wait == nullptr || !options_.racecheck) return;
     if (program_threads() == 1 && !order_.some_callback()) {
-        tell_deadlock(*wait);
+        tell_deadlock(stuck, {current_function(), site(), "waits for ever"});
         findings_.summarise();
         _exit(1);
     }
     struct Watch {
         Sanitizer* sanitizer;
         uint64_t stream, ticket;
-        Site site;
+        Waiter waiter;
     };
-    auto* const watch = new Watch{this, stream, wait->ticket, site()};
+    auto* const watch =
+        new Watch{this, stream, stuck.wait->ticket, {current_function(), site(), "has waited for 5 seconds"}};
     const auto body = [](void* argument) {
         const std::unique_ptr<Watch> w(static_cast<Watch*>(argument));
         const timespec pause{5, 0};
         nanosleep(&pause, nullptr);
         const Lock lock = hold();
-        const Asked* const still = w->sanitizer->order_.stuck(w->stream);
-        if (still != nullptr && still->ticket == w->ticket) w->sanitizer->tell_deadlock(*still);
+        const Order::Stuck still = w->sanitizer->order_.stuck(w->stream);
+        if (still.wait != nullptr && still.wait->ticket == w->ticket) w->sanitizer->tell_deadlock(still, w->waiter);
     };
     if (!start_thread("gradus-watch", body, watch)) delete watch;
 }
 
-void Sanitizer::tell_deadlock(const Asked& wait) {
+void Sanitizer::tell_deadlock(const Order::Stuck& stuck, const Waiter& waiter) {
+    const std::string stream = std::to_string(stuck.wait->stream);
     report({"deadlock",
             Level::error,
-            "",
-            {{std::string(current_function()) + " waits for ever", site()},
-             {"stream " + std::to_string(wait.stream) + " waits for a record that nobody asks for, " + wait.function,
-              wait.site}},
-            "aclrtRecordEvent before the program waits",
-            {{"function", current_function()}, {"stream", std::to_string(wait.stream)}}});
+            stuck.circle ? "circle" : "",
+            {{std::string(waiter.function) + " " + waiter.how, waiter.site},
+             {"stream " + stream + " waits for a record that " +
+                  (stuck.circle ? "waits for this stream in turn, " : "nobody asks for, ") + stuck.wait->function,
+              stuck.wait->site}},
+            stuck.circle ? "let one of the streams of the circle record before it waits"
+                         : "aclrtRecordEvent before the program waits",
+            {{"function", waiter.function}, {"stream", stream}}});
 }
 
 }  // namespace gradus::sanitize

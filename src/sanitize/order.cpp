@@ -278,17 +278,18 @@ const Asked* Order::unfinished() const {
     return nullptr;
 }
 
-const Asked* Order::stuck(uint64_t stream) const {
+Order::Stuck Order::stuck(uint64_t stream) const {
+    const Asked* wait = nullptr;
     for (size_t step = 0; step <= streams_.size(); ++step) {  // a longer chain is a circle
         const auto it = streams_.find(stream);
-        if (it == streams_.end() || it->second.held_by != 0 || it->second.pending.empty()) return nullptr;
+        if (it == streams_.end() || it->second.held_by != 0 || it->second.pending.empty()) return {};
         const Pending& front = it->second.pending.front();
-        if (front.task.kind != TaskKind::wait || find_record(front.subject) != nullptr) return nullptr;
-        const uint64_t recorder = recorder_of(front.subject);
-        if (recorder == 0) return &front.task;
-        stream = recorder;
+        if (front.task.kind != TaskKind::wait || find_record(front.subject) != nullptr) return {};
+        wait = &front.task;
+        stream = recorder_of(front.subject);
+        if (stream == 0) return {wait, false};
     }
-    return nullptr;
+    return {wait, true};
 }
 
 bool Order::some_callback() const {

@@ -97,6 +97,11 @@ class Sanitizer final : public Observer {
         const char* argument;  // nullptr: none
         bool user_writes;
     };
+    struct Waiter {  // for a stream that does not move
+        const char* function;
+        Site site;
+        const char* how;
+    };
     struct InFlight {
         uint64_t ticket;
         size_t begin, end;
@@ -130,7 +135,7 @@ class Sanitizer final : public Observer {
     void tell_makers(Finding& finding, const void* stream) const;
     Finding tell_bad_free(const char* function, const Here& here, const Status& status);
     void tell_ignored(const Failure& failure, const std::string& how);
-    void tell_deadlock(const Asked& wait);
+    void tell_deadlock(const Order::Stuck& stuck, const Waiter& waiter);
 
     // judge_end.cpp
     void judge_end();

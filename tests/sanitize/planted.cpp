@@ -633,6 +633,34 @@ PLANTED(nobody_records) {
 static aclrtStream stream_of_callback = nullptr;
 static Buffer *callback_x = nullptr, *callback_y = nullptr;
 
+// expect deadlock function=aclrtSynchronizeStream
+PLANTED(two_streams_wait_for_each_other) {
+    Event e1(Kind::flagged), e2(Kind::flagged);
+    Stream s1, s2;
+    if (mended) record(e2, s2);
+    wait(s1, e2);  // b
+    record(e1, s1);
+    wait(s2, e1);  // b
+    record(e2, s2);
+    sync(s1);  // a
+}
+
+// Told after 5 seconds, because the other thread may yet do it; and it does.
+// expect deadlock function=aclrtSynchronizeStream
+PLANTED(another_thread_records_late) {
+    Event e(Kind::flagged);
+    Stream s, other;
+    wait(s, e);  // b
+    std::thread thread([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(mended ? 10 : 7000));
+        MUST(aclrtSetDevice(0));
+        record(e, other);
+        MUST(aclrtResetDevice(0));
+    });
+    sync(s);  // a
+    thread.join();
+}
+
 // expect portability
 PLANTED(callback_launches) {
     Buffer x(kX), y(kY);
