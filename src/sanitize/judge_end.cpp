@@ -36,6 +36,14 @@ void Sanitizer::at_end(int status) {
     findings_.summarise();
 }
 
+// Nothing is a leak, or was not waited for, where the program did not come to its end.
+void Sanitizer::at_death() {
+    const Lock lock = hold();
+    if (ended_) return;
+    ended_ = true;
+    findings_.summarise();
+}
+
 void Sanitizer::tell_leak(const char* what, const std::vector<std::pair<std::string, Site>>& left) {
     if (left.empty()) return;
     Finding finding{"leak", Level::warning, what, {}, "", {{"what", what}, {"count", std::to_string(left.size())}}};

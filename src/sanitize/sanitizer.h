@@ -61,6 +61,7 @@ class Sanitizer final : public Observer {
     void on_exit() override;
 
     void at_end(int status);  // of the process
+    void at_death();          // of the process, by a signal
     void after_fork();
     // A fault at an address of ours; false: it was the program's own.
     bool on_touch(const void* address, bool write, uintptr_t interrupted);

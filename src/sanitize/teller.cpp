@@ -14,7 +14,7 @@
 namespace gradus::sanitize {
 namespace {
 
-constinit std::atomic<bool> wanted = false, there = false;
+constinit std::atomic<bool> wanted = false, there = false, dying = false;
 constinit std::atomic<uint64_t> wishes = 0, granted = 0;
 sem_t wished;
 
@@ -24,6 +24,7 @@ void serve(void*) {
         }
         const uint64_t until = wishes;
         the_sanitizer()->tell_touches();
+        if (dying) the_sanitizer()->at_death();
         granted = until;
     }
 }
@@ -34,6 +35,11 @@ void start_teller() noexcept {
     if (wanted.load(std::memory_order_relaxed) || wanted.exchange(true)) return;
     sem_init(&wished, 0, 0);
     there = start_thread("gradus-teller", serve, nullptr);
+}
+
+void wish_for_summary() noexcept {
+    dying = true;
+    wish_for_touches();
 }
 
 void wish_for_touches() noexcept {

@@ -10,6 +10,8 @@ void start_teller() noexcept;
 // From a handler: has the sanitizer tell the touches that were left for it. Nobody there, or too late: they are told at
 // the next call.
 void wish_for_touches() noexcept;
+// The same for the summary, before the process dies.
+void wish_for_summary() noexcept;
 
 void forget_teller() noexcept;  // in the child of a fork, which has not got it
 

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -134,6 +135,18 @@ class Command(unittest.TestCase):
         for name in expected:
             self.assertIn(f"### {name}\n", text)
         self.assertEqual(sanitize("--explain", "nonsense").returncode, 2)
+
+    @unittest.skipIf(SANITIZED, "a compiler's sanitizer has handlers of its own")
+    def test_programs_that_a_signal_ends(self):
+        for way, number in (("abort", signal.SIGABRT), ("terminate", signal.SIGTERM), ("crash", signal.SIGSEGV),
+                            ("crash in the allocator", signal.SIGABRT)):
+            with self.subTest(way=way):
+                done = sanitize("--json", "--", CORRECT, "end", way)
+                document = json.loads(done.stdout)
+                self.assertEqual([f["id"] for f in document["findings"]], ["race"])
+                self.assertEqual(document["program_exit"], 128 + number)
+                self.assertIn("gradus sanitize: 1 error, 0 warnings\n", done.stderr)
+                self.assertNotIn("no summary came", done.stderr)
 
     def test_a_program_s_own_handler(self):
         done = sanitize("--", CORRECT, "own_handler")
