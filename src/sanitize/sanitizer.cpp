@@ -35,6 +35,7 @@ Site Sanitizer::site() {
 
 void Sanitizer::on_call(const char* function) {
     start_teller();
+    look_at_handlers(function);
     if (some_touched_.load(std::memory_order_relaxed)) tell_touches();
     Here& here = calls.enter();
     here.function = function;

@@ -319,6 +319,16 @@ PLANTED(host_touches_device_memory_with_a_small_stack_for_signals) {
     if (!mended) *static_cast<volatile char*>(x.p) = 1;  // a
 }
 
+// expect host-touches-device
+PLANTED(host_touches_device_memory_behind_a_handler_of_its_own) {
+    Buffer x(kX);
+    struct sigaction own {};
+    own.sa_handler = [](int) { std::_Exit(97); };
+    sigaction(SIGSEGV, &own, nullptr);
+    MUST(aclrtSynchronizeDevice());
+    if (!mended) *static_cast<volatile char*>(x.p) = 1;  // a
+}
+
 // expect out-of-footprint error-ignored argument=x
 PLANTED(host_memory_as_a_tensor) {
     Buffer x(kX), y(kY);
