@@ -349,6 +349,14 @@ PLANTED(input_never_written) {
     sync(s);
 }
 
+// expect uninitialised argument=sendBuf
+PLANTED(nothing_written_to_send) {
+    Buffer a(kX, mended), b(kX), c(kX), d(kX);
+    const Ranks ranks;
+    ranks.all_reduce(0, a, b);  // a
+    ranks.all_reduce(1, c, d);
+}
+
 // expect uninitialised argument=x
 PLANTED(half_an_input_written) {
     Buffer x(kX, false), y(kY);
