@@ -179,8 +179,8 @@ void Sanitizer::tell_touch(const Touch& touch) {
     report(finding);
 }
 
-// Pages of pinned memory whose every byte a copy reads are read only, those it writes are closed, until the host knows
-// of its end. A page that holds other bytes too stays open: they are the program's.
+// Pages of pinned memory whose every byte copies read are read only, those they write are closed, until the host knows
+// of their end. A page that holds other bytes too stays open: they are the program's.
 void Sanitizer::protect(const Kept& kept, bool in_flight) {
     const Memory* const memory = shadow_.by_id(kept.allocation);
     if (memory == nullptr || memory->info.kind != MemoryKind::host || !options_.memcheck) return;
@@ -201,13 +201,16 @@ void Sanitizer::apply_protection(const Memory& memory) const {
     mprotect(base, memory.info.footprint, PROT_READ | PROT_WRITE);
     const auto it = in_flight_.find(memory.info.id);
     if (it == in_flight_.end()) return;
-    for (const bool closed : {false, true})
-        for (const InFlight& one : it->second) {
-            if (one.writes != closed) continue;
-            const size_t begin = (one.begin + unit - 1) / unit * unit;
-            const size_t end = one.end >= memory.info.size ? memory.info.footprint : one.end / unit * unit;
+    for (const bool closed : {false, true}) {
+        Ranges used;  // several copies may fill a page together; one that some of them read is read only
+        for (const InFlight& one : it->second)
+            if (one.writes || !closed) used.add(one.begin, one.end);
+        for (const auto& [first, last] : used.list()) {
+            const size_t begin = (first + unit - 1) / unit * unit;
+            const size_t end = last >= memory.info.size ? memory.info.footprint : last / unit * unit;
             if (begin < end) mprotect(base + begin, end - begin, closed ? PROT_NONE : PROT_READ);
         }
+    }
 }
 
 }  // namespace gradus::sanitize

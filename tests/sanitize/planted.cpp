@@ -263,6 +263,19 @@ PLANTED(pinned_source_overwritten) {
     static_cast<volatile char*>(host.p)[5000] = 1;  // a
 }
 
+// expect host-touches-inflight argument=src
+PLANTED(pinned_source_of_several_copies_overwritten) {
+    constexpr size_t kPart = 1024, kAll = 8 * kPart;  // a page is filled by several
+    Buffer x(kAll);
+    Pinned h(kAll);
+    Stream s;
+    for (size_t at = 0; at < kAll; at += kPart)
+        MUST(aclrtMemcpyAsync(x.at(at), kPart, static_cast<char*>(h.p) + at, kPart, ACL_MEMCPY_HOST_TO_DEVICE, s));
+    if (mended) sync(s);
+    static_cast<volatile char*>(h.p)[5000] = 1;  // a
+    sync(s);
+}
+
 // expect host-touches-inflight argument=dst
 PLANTED(pinned_result_read_too_early) {
     Buffer x(8192);
