@@ -6,8 +6,10 @@
 namespace gradus::sanitize {
 namespace {
 
-bool is_work(TaskKind kind) {
-    return kind == TaskKind::launch || kind == TaskKind::copy || kind == TaskKind::fill || kind == TaskKind::collective;
+// Whether somebody has to wait for it before the process ends; a callback that has begun may have told the program.
+bool must_end(TaskKind kind) {
+    return kind == TaskKind::launch || kind == TaskKind::copy || kind == TaskKind::fill ||
+           kind == TaskKind::collective || kind == TaskKind::host_function;
 }
 
 bool conflict(const Access& a, const Access& b) {
@@ -79,7 +81,7 @@ bool Order::place(uint64_t id, StreamState& stream, bool forced) {
         stream.clock.advance(partner.stream, partner.number);
         stream.edges[partner.stream] = {partner.ticket, front.task.site, front.task.function};
     }
-    if (is_work(front.task.kind)) {
+    if (must_end(front.task.kind)) {
         stream.newest = front.task;
         stream.newest_number = stream.number;
     }
@@ -273,7 +275,7 @@ const Asked* Order::unfinished() const {
     for (const auto& [id, stream] : streams_) {
         if (stream.newest_number > host_.at(id)) return &stream.newest;
         for (const Pending& pending : stream.pending)
-            if (is_work(pending.task.kind)) return &pending.task;
+            if (must_end(pending.task.kind)) return &pending.task;
     }
     return nullptr;
 }

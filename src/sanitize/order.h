@@ -140,7 +140,7 @@ class Order {
         uint64_t number = 0;
         std::deque<Pending> pending;
         uint64_t held_by = 0;  // ticket of a callback that has not ended
-        Asked newest{};        // work: launch, copy, fill
+        Asked newest{};        // work, or a callback
         uint64_t newest_number = 0;
         std::map<uint64_t, Edge> edges;
     };

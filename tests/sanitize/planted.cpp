@@ -651,6 +651,17 @@ PLANTED(exit_with_work_queued) {
     std::exit(0);
 }
 
+// expect not-waited-for leak
+PLANTED(exit_with_a_callback_queued) {
+    const auto slow = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+    aclrtStream stream = nullptr;
+    MUST(aclrtCreateStream(&stream));
+    MUST(aclrtLaunchHostFunc(stream, slow, nullptr));
+    MUST(aclrtLaunchHostFunc(stream, slow, nullptr));  // a
+    if (mended) MUST(aclrtDestroyStream(stream));
+    std::exit(0);
+}
+
 // expect deadlock
 PLANTED(nobody_records) {
     Buffer x(kX), y(kY);
@@ -889,6 +900,19 @@ PLANTED(asynchronous_copy_on_the_host) {
         MUST(aclrtMemcpy(a, 64, b, 64, ACL_MEMCPY_HOST_TO_HOST));
     else
         aclrtMemcpyAsync(a, 64, b, 64, ACL_MEMCPY_HOST_TO_HOST, s);  // a
+}
+
+// expect race argument=src
+PLANTED(waits_asked_for_where_nobody_waits) {
+    Buffer x(kX), y(kY);
+    Event e(Kind::flagged);
+    Stream s, other;
+    glu(x, y, s);  // b
+    record(e, s);
+    if (mended) wait(other, e);
+    aclrtEventWaitStatus status = ACL_EVENT_WAIT_STATUS_NOT_READY;
+    while (status != ACL_EVENT_WAIT_STATUS_COMPLETE) MUST(aclrtQueryEventWaitStatus(e, &status));
+    read(y);  // a
 }
 
 // expect race argument=x
