@@ -84,11 +84,19 @@ bool reads_errors(std::string_view function) {
     return function == "aclGetRecentErrMsg" || function == "aclrtGetLastError" || function == "aclrtPeekAtLastError";
 }
 
+// The stack of the call without its innermost frame: a second try is another line of the same function.
+Site Sanitizer::callers() {
+    const RawStack& all = calls.innermost().stack;
+    RawStack rest;
+    for (size_t i = 1; i < all.count; ++i) rest.pc[rest.count++] = all.pc[i];
+    return findings_.stacks.keep(rest);
+}
+
 // With the lock.
 void Sanitizer::judge_return(const char* function, const Status& status) {
-    const std::string_view name = function;
-    if (reads_errors(name)) std::erase_if(failures_, [](const auto& f) { return f.first.first == thread(); });
-    const auto key = std::pair(thread(), std::string(name));
+    const std::string name = std::string(function) + (calls.innermost().phase_one ? "GetWorkspaceSize" : "");
+    if (reads_errors(name)) std::erase_if(failures_, [](const auto& f) { return std::get<0>(f.first) == thread(); });
+    const auto key = std::tuple(thread(), name, callers());
     if (status.ok()) {
         failures_.erase(key);
     } else {
@@ -96,8 +104,8 @@ void Sanitizer::judge_return(const char* function, const Status& status) {
         const bool explained = findings_.reported != here.findings;  // the code follows from what was told
         const bool plain = is_plain_answer(name, status.code());
         if (options_.api_errors && options_.memcheck && !explained && !plain && !is_answer(status.code()))
-            report(classify(function, status));
-        if (!plain) failures_[key] = {function, std::string(status.message().view()), site(), here.expired};
+            report(classify(name.c_str(), status));
+        if (!plain) failures_[key] = {name, std::string(status.message().view()), site(), here.expired};
     }
     some_failed_ = !failures_.empty();
 }

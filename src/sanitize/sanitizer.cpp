@@ -42,6 +42,7 @@ void Sanitizer::on_call(const char* function) {
     here.site = 0;
     here.handle = here.freed = here.stream = nullptr;
     here.expired = 0;
+    here.phase_one = false;
     here.findings = findings_.reported.load(std::memory_order_relaxed);
     capture(here.stack);
     // phase two comes by its attempt; tensors and the like are the host's own
@@ -68,6 +69,10 @@ void Sanitizer::on_return(const char* function, const Status& status) {
         judge_return(function, status);
     }
     calls.leave();
+}
+
+void Sanitizer::on_phase_one() {
+    if (calls.depth > 0) calls.innermost().phase_one = true;
 }
 
 void Sanitizer::on_create(HandleKind kind, const void* handle) {

@@ -18,6 +18,7 @@ namespace gradus::sanitize {
 // A call of the interface that a thread is in.
 struct Here {
     const char* function = "";
+    bool phase_one = false;  // which has the function's name with GetWorkspaceSize
     RawStack stack;
     Site site = 0;
     uint64_t findings = 0;  // so many there were when it began
@@ -35,6 +36,7 @@ class Sanitizer final : public Observer {
 
     void on_call(const char* function) override;
     void on_return(const char* function, const Status& status) override;
+    void on_phase_one() override;
     void on_create(HandleKind kind, const void* handle) override;
     void on_destroy(HandleKind kind, const void* handle) override;
     void on_unknown(HandleKind kind, const void* handle) override;
@@ -130,6 +132,7 @@ class Sanitizer final : public Observer {
 
     // judge_calls.cpp
     void judge_return(const char* function, const Status& status);
+    Site callers();
     void forgive(uint64_t stream);
     Finding classify(const char* function, const Status& status);
     Finding tell_handle(const char* function, const Here& here);
@@ -157,7 +160,8 @@ class Sanitizer final : public Observer {
     std::unordered_map<const void*, Handle> handles_, destroyed_;
     std::deque<const void*> destroyed_order_;
     std::unordered_map<const void*, Executor> executors_;
-    std::map<std::pair<uint64_t, std::string>, Failure> failures_;  // that nobody has looked at, by thread and function
+    // That nobody has looked at: by thread, function, and who called the program's function that called it.
+    std::map<std::tuple<uint64_t, std::string, Site>, Failure> failures_;
     std::atomic<bool> some_failed_ = false;
     uint64_t forked_ = 0;  // in a child: what is older is the parent's
     bool judged_end_ = false, ended_ = false;

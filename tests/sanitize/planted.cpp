@@ -543,6 +543,21 @@ PLANTED(failed_phase_one_launched) {
     aclDestroyTensor(ty);
 }
 
+// expect api-error error-ignored function=aclnnSwiGluGetWorkspaceSize
+PLANTED(one_of_two_first_phases_failed) {
+    Buffer x(kX), y(kY), z(kY);
+    Stream s;
+    aclTensor *a = tensor(x, mended ? kWidth : kWidth - 1), *b = tensor(y, kHalf);
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    aclnnSwiGluGetWorkspaceSize(a, -1, b, &size, &executor);  // a
+    if (mended) MUST(aclnnSwiGlu(nullptr, size, executor, s));
+    aclDestroyTensor(a);
+    aclDestroyTensor(b);
+    glu(x, z, s);
+    sync(s);
+}
+
 // expect workspace-size error-ignored uninitialised-copy argument=workspaceSize
 PLANTED(workspace_too_small) {
     lift_limits();
@@ -656,7 +671,7 @@ PLANTED(exit_with_a_callback_queued) {
     const auto slow = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
     aclrtStream stream = nullptr;
     MUST(aclrtCreateStream(&stream));
-    MUST(aclrtLaunchHostFunc(stream, slow, nullptr));
+    MUST(aclrtLaunchHostFunc(stream, slow, nullptr));  // a
     MUST(aclrtLaunchHostFunc(stream, slow, nullptr));  // a
     if (mended) MUST(aclrtDestroyStream(stream));
     std::exit(0);
