@@ -68,6 +68,7 @@ class WaitTask final : public Task {
     // With the lock.
     void hold_for(const std::shared_ptr<Record>& record) noexcept {
         record_ = record;
+        record->awaited = true;
         ++event_->waits;
     }
     int run() noexcept override { return end(), 0; }
@@ -172,7 +173,9 @@ Result<bool> event_waits_ended(aclrtEvent handle) {
     while (run_without_thread(lock)) {
     }
     if ((*event)->waits != 0) return false;
-    if ((*event)->newest && (*event)->newest->reached) tell_done(*(*event)->newest);
+    // where nobody has waited, this says nothing of the record
+    const std::shared_ptr<Record>& newest = (*event)->newest;
+    if (newest && newest->reached && newest->awaited) tell_done(*newest);
     return true;
 }
 

@@ -21,6 +21,7 @@ struct Record {
     const Stream* stream = nullptr;  // in whose queue it is; nullptr: nobody has asked for it yet
     uint64_t id = 0;                 // where somebody observes
     bool reached = false;
+    bool awaited = false;    // by a stream, ever
     int64_t reached_at = 0;  // ns of the steady clock
 };
 

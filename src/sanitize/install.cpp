@@ -4,10 +4,12 @@
 
 #include "acl/acl_base.h"
 #include "base/config.h"
+#include "base/last_words.h"
 #include "base/lock.h"
 #include "base/refused.h"
 #include "runtime/memory.h"
 #include "sanitize/sanitizer.h"
+#include "sanitize/teller.h"
 
 namespace gradus::sanitize {
 namespace {
@@ -25,6 +27,7 @@ Sanitizer* const the_one = []() -> Sanitizer* {
     after_fork_in_child([] { the_one->after_fork(); });
     on_exit([](int status, void*) { the_one->at_end(status); }, nullptr);
     at_quick_exit([] { the_one->at_end(-1); });
+    before_fatal_signals(wish_for_summary);
     install(*made);
     return made;
 }();

@@ -20,7 +20,14 @@ namespace {
 bool is_answer(int code) {
     return code == ACL_ERROR_REPEAT_INITIALIZE || code == ACL_ERROR_REPEAT_FINALIZE ||
            code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT || code == ACL_ERROR_RT_EVENT_SYNC_TIMEOUT ||
-           code == ACL_ERROR_RT_REPORT_TIMEOUT || code == ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID;
+           code == ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID;
+}
+
+// Answers that need no second look either: a thread that asks again and again whether there is a callback for it.
+bool is_plain_answer(std::string_view function, int code) {
+    return code == ACL_ERROR_REPEAT_INITIALIZE || code == ACL_ERROR_REPEAT_FINALIZE ||
+           (function == "aclrtProcessReport" &&
+            (code == ACL_ERROR_RT_REPORT_TIMEOUT || code == ACL_ERROR_RT_THREAD_SUBSCRIBE));
 }
 
 bool contains(const Status& status, const char* text) {
@@ -77,21 +84,38 @@ bool reads_errors(std::string_view function) {
     return function == "aclGetRecentErrMsg" || function == "aclrtGetLastError" || function == "aclrtPeekAtLastError";
 }
 
+// The stack of the call without its innermost frame: a second try is another line of the same function.
+Site Sanitizer::callers() {
+    const RawStack& all = calls.innermost().stack;
+    RawStack rest;
+    for (size_t i = 1; i < all.count; ++i) rest.pc[rest.count++] = all.pc[i];
+    return findings_.stacks.keep(rest);
+}
+
 // With the lock.
 void Sanitizer::judge_return(const char* function, const Status& status) {
-    const std::string_view name = function;
-    if (reads_errors(name)) std::erase_if(failures_, [](const auto& f) { return f.first.first == thread(); });
-    const auto key = std::pair(thread(), std::string(name));
+    const std::string name = std::string(function) + (calls.innermost().phase_one ? "GetWorkspaceSize" : "");
+    if (reads_errors(name)) std::erase_if(failures_, [](const auto& f) { return std::get<0>(f.first) == thread(); });
+    const auto key = std::tuple(thread(), name, callers());
     if (status.ok()) {
         failures_.erase(key);
     } else {
         const Here& here = calls.innermost();
         const bool explained = findings_.reported != here.findings;  // the code follows from what was told
-        if (options_.api_errors && options_.memcheck && !explained && !is_answer(status.code()))
-            report(classify(function, status));
-        if (status.code() != ACL_ERROR_REPEAT_INITIALIZE && status.code() != ACL_ERROR_REPEAT_FINALIZE)
-            failures_[key] = {function, std::string(status.message().view()), site()};
+        const bool plain = is_plain_answer(name, status.code());
+        if (options_.api_errors && options_.memcheck && !explained && !plain && !is_answer(status.code()))
+            report(classify(name.c_str(), status));
+        if (!plain) failures_[key] = {name, std::string(status.message().view()), site(), here.expired};
     }
+    some_failed_ = !failures_.empty();
+}
+
+// A wait that expired has been made good by one that did not.
+void Sanitizer::forgive(uint64_t stream) {
+    const std::string_view function = current_function();
+    const bool waits = function.starts_with("aclrtSynchronize") || function.starts_with("aclrtStreamQuery");
+    if (!waits || stream == 0) return;
+    std::erase_if(failures_, [stream](const auto& failure) { return failure.second.expired == stream; });
     some_failed_ = !failures_.empty();
 }
 
@@ -227,41 +251,46 @@ void Sanitizer::tell_ignored(const Failure& failure, const std::string& how) {
             {{"function", failure.function}}});
 }
 
-// One that no thread of the program can end is certain; with several threads, another may yet ask for the record.
+// One that no thread of the program can end is certain; another thread, or a callback on one of ours, may yet ask for
+// the record.
 void Sanitizer::on_wait(uint64_t stream) {
-    const Asked* const wait = order_.stuck(stream);
-    if (wait == nullptr || !options_.racecheck) return;
-    if (program_threads() == 1) {
-        tell_deadlock(*wait);
+    const Order::Stuck stuck = order_.stuck(stream);
+    if (stuck.wait == nullptr || !options_.racecheck) return;
+    if (program_threads() == 1 && !order_.some_callback()) {
+        tell_deadlock(stuck, {current_function(), site(), "waits for ever"});
         findings_.summarise();
         _exit(1);
     }
     struct Watch {
         Sanitizer* sanitizer;
         uint64_t stream, ticket;
-        Site site;
+        Waiter waiter;
     };
-    auto* const watch = new Watch{this, stream, wait->ticket, site()};
+    auto* const watch =
+        new Watch{this, stream, stuck.wait->ticket, {current_function(), site(), "has waited for 5 seconds"}};
     const auto body = [](void* argument) {
         const std::unique_ptr<Watch> w(static_cast<Watch*>(argument));
         const timespec pause{5, 0};
         nanosleep(&pause, nullptr);
         const Lock lock = hold();
-        const Asked* const still = w->sanitizer->order_.stuck(w->stream);
-        if (still != nullptr && still->ticket == w->ticket) w->sanitizer->tell_deadlock(*still);
+        const Order::Stuck still = w->sanitizer->order_.stuck(w->stream);
+        if (still.wait != nullptr && still.wait->ticket == w->ticket) w->sanitizer->tell_deadlock(still, w->waiter);
     };
     if (!start_thread("gradus-watch", body, watch)) delete watch;
 }
 
-void Sanitizer::tell_deadlock(const Asked& wait) {
+void Sanitizer::tell_deadlock(const Order::Stuck& stuck, const Waiter& waiter) {
+    const std::string stream = std::to_string(stuck.wait->stream);
     report({"deadlock",
             Level::error,
-            "",
-            {{std::string(current_function()) + " waits for ever", site()},
-             {"stream " + std::to_string(wait.stream) + " waits for a record that nobody asks for, " + wait.function,
-              wait.site}},
-            "aclrtRecordEvent before the program waits",
-            {{"function", current_function()}, {"stream", std::to_string(wait.stream)}}});
+            stuck.circle ? "circle" : "",
+            {{std::string(waiter.function) + " " + waiter.how, waiter.site},
+             {"stream " + stream + " waits for a record that " +
+                  (stuck.circle ? "waits for this stream in turn, " : "nobody asks for, ") + stuck.wait->function,
+              stuck.wait->site}},
+            stuck.circle ? "let one of the streams of the circle record before it waits"
+                         : "aclrtRecordEvent before the program waits",
+            {{"function", waiter.function}, {"stream", stream}}});
 }
 
 }  // namespace gradus::sanitize

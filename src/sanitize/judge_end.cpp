@@ -25,6 +25,7 @@ void Sanitizer::judge_end() {
 
 // on_exit: after the program's own static objects, which may still free.
 void Sanitizer::at_end(int status) {
+    tell_touches();
     const Lock lock = hold();
     if (ended_) return;
     ended_ = true;
@@ -32,6 +33,14 @@ void Sanitizer::at_end(int status) {
     if (status == 0)
         for (const auto& [key, failure] : failures_) tell_ignored(failure, "the program ends as if nothing had been");
     if (options_.leakcheck) tell_leaks();
+    findings_.summarise();
+}
+
+// Nothing is a leak, or was not waited for, where the program did not come to its end.
+void Sanitizer::at_death() {
+    const Lock lock = hold();
+    if (ended_) return;
+    ended_ = true;
     findings_.summarise();
 }
 
@@ -69,6 +78,7 @@ void Sanitizer::tell_leaks() {
                                {HandleKind::data_buffer, "data buffer", "acl"}};
     std::vector<std::pair<std::string, Site>> device, host;
     for (const auto& [id, memory] : shadow_.live()) {
+        if (memory->since < forked_) continue;
         const std::string text =
             name(*memory) + ", " + std::to_string(memory->info.size) + " bytes of " + memory->allocated_by;
         if (memory->info.kind != MemoryKind::registered)
@@ -79,8 +89,9 @@ void Sanitizer::tell_leaks() {
     for (const Kind& kind : kKinds) {
         std::map<uint64_t, std::pair<std::string, Site>> left;  // in the order they were made
         for (const auto& [handle, made] : handles_)
-            if (made.kind == kind.kind && std::string_view(made.function).starts_with(kind.maker))
-                left[made.since] = {std::string(kind.what) + " of " + made.function, made.site};
+            if (made.kind == kind.kind && made.made > forked_ &&
+                std::string_view(made.function).starts_with(kind.maker))
+                left[made.made] = {std::string(kind.what) + " of " + made.function, made.site};
         std::vector<std::pair<std::string, Site>> list;
         list.reserve(left.size());
         for (auto& [since, one] : left) list.push_back(std::move(one));
@@ -88,7 +99,8 @@ void Sanitizer::tell_leaks() {
     }
     if (options_.full_leaks)
         for (const auto& [id, memory] : shadow_.live())
-            if (!memory->used && memory->info.kind == MemoryKind::device) tell_unused(*memory);
+            if (!memory->used && memory->since > forked_ && memory->info.kind == MemoryKind::device)
+                tell_unused(*memory);
 }
 
 }  // namespace gradus::sanitize

@@ -151,7 +151,7 @@ void Sanitizer::book(const TaskInfo& task) {
         if (access.reads && memory != nullptr && !is_host(*memory)) {
             source = &access;
             from = memory;
-            if (task.kind == TaskKind::launch) judge_read(task, access, *memory);
+            if (task.kind == TaskKind::launch || task.kind == TaskKind::collective) judge_read(task, access, *memory);
         }
     }
     for (const Access& access : task.accesses) {

@@ -6,8 +6,10 @@
 namespace gradus::sanitize {
 namespace {
 
-bool is_work(TaskKind kind) {
-    return kind == TaskKind::launch || kind == TaskKind::copy || kind == TaskKind::fill || kind == TaskKind::collective;
+// Whether somebody has to wait for it before the process ends; a callback that has begun may have told the program.
+bool must_end(TaskKind kind) {
+    return kind == TaskKind::launch || kind == TaskKind::copy || kind == TaskKind::fill ||
+           kind == TaskKind::collective || kind == TaskKind::host_function;
 }
 
 bool conflict(const Access& a, const Access& b) {
@@ -79,7 +81,7 @@ bool Order::place(uint64_t id, StreamState& stream, bool forced) {
         stream.clock.advance(partner.stream, partner.number);
         stream.edges[partner.stream] = {partner.ticket, front.task.site, front.task.function};
     }
-    if (is_work(front.task.kind)) {
+    if (must_end(front.task.kind)) {
         stream.newest = front.task;
         stream.newest_number = stream.number;
     }
@@ -180,6 +182,11 @@ const Order::Recorded* Order::find_record(uint64_t record) const {
     return record <= old_until_ ? &old_ : nullptr;
 }
 
+uint64_t Order::stream_of(uint64_t record) const {
+    const Recorded* const found = find_record(record);
+    return found != nullptr ? found->stream : 0;
+}
+
 void Order::keep_record(uint64_t record, Recorded recorded) {
     records_[record] = std::move(recorded);
     if (records_.size() <= kRecordsMost) return;
@@ -241,9 +248,8 @@ const Kept* Order::user_of(uint64_t allocation) {
         for (const Pending& pending : stream.pending)
             for (const Access& access : pending.accesses)
                 if (find_(access) == allocation) {
-                    std::vector<Kept>& list = kept_[allocation];
-                    list.push_back({pending.task, UINT64_MAX, allocation, access});
-                    return &list.back();
+                    pending_user_ = {pending.task, UINT64_MAX, allocation, access};
+                    return &pending_user_;
                 }
     return nullptr;
 }
@@ -282,22 +288,33 @@ const Asked* Order::unfinished() const {
     for (const auto& [id, stream] : streams_) {
         if (stream.newest_number > host_.at(id)) return &stream.newest;
         for (const Pending& pending : stream.pending)
-            if (is_work(pending.task.kind)) return &pending.task;
+            if (must_end(pending.task.kind)) return &pending.task;
     }
     return nullptr;
 }
 
-const Asked* Order::stuck(uint64_t stream) const {
+Order::Stuck Order::stuck(uint64_t stream) const {
+    const Asked* wait = nullptr;
     for (size_t step = 0; step <= streams_.size(); ++step) {  // a longer chain is a circle
         const auto it = streams_.find(stream);
-        if (it == streams_.end() || it->second.held_by != 0 || it->second.pending.empty()) return nullptr;
+        if (it == streams_.end() || it->second.held_by != 0 || it->second.pending.empty()) return {};
         const Pending& front = it->second.pending.front();
-        if (front.task.kind != TaskKind::wait || find_record(front.subject) != nullptr) return nullptr;
-        const uint64_t recorder = recorder_of(front.subject);
-        if (recorder == 0) return &front.task;
-        stream = recorder;
+        if (front.task.kind != TaskKind::wait || find_record(front.subject) != nullptr) return {};
+        wait = &front.task;
+        stream = recorder_of(front.subject);
+        if (stream == 0) return {wait, false};
     }
-    return nullptr;
+    return {wait, true};
+}
+
+bool Order::some_callback() const {
+    const auto calls = [](const Pending& pending) {
+        return pending.task.kind == TaskKind::host_function || pending.task.kind == TaskKind::post;
+    };
+    return !callbacks_.empty() || std::any_of(streams_.begin(), streams_.end(), [&](const auto& entry) {
+        const StreamState& stream = entry.second;
+        return stream.held_by != 0 || std::any_of(stream.pending.begin(), stream.pending.end(), calls);
+    });
 }
 
 // The stream in which a record is held back; 0: nobody has asked for it.

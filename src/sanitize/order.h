@@ -98,14 +98,21 @@ class Order {
     // step, and may run at any time.
     void expired(uint64_t stream);
 
-    // Who still uses an allocation, queued work included; what is forgotten with it.
+    // Who still uses an allocation, queued work included, until it is asked again: takes no memory, for a handler of
+    // faults asks too. What is forgotten with it.
     const Kept* user_of(uint64_t allocation);
     void free(uint64_t allocation);
 
     // The newest work of a stream that the host does not know to have ended; nullptr: none.
     const Asked* unfinished() const;
-    // Whether a stream stands behind a record that nobody has asked for: the wait's call.
-    const Asked* stuck(uint64_t stream) const;
+    // Whether a stream stands behind a record that nobody has asked for, or that stands behind it in turn.
+    struct Stuck {
+        const Asked* wait = nullptr;  // the call; nullptr: it does not
+        bool circle = false;
+    };
+    Stuck stuck(uint64_t stream) const;
+    // Whether a function of the program's is still to be called, or runs: it may ask for a record.
+    bool some_callback() const;
     // Where `of` learned of `stream` last, for reports.
     struct Edge {
         uint64_t ticket = 0;  // of the record
@@ -113,6 +120,7 @@ class Order {
         const char* function = "";
     };
     Edge edge(uint64_t of, uint64_t stream) const;
+    uint64_t stream_of(uint64_t record) const;  // 0: not known
     void after_fork();
 
   private:
@@ -137,7 +145,7 @@ class Order {
         uint64_t number = 0;
         std::deque<Pending> pending;
         uint64_t held_by = 0;  // ticket of a callback that has not ended
-        Asked newest{};        // work: launch, copy, fill
+        Asked newest{};        // work, or a callback
         uint64_t newest_number = 0;
         std::map<uint64_t, Edge> edges;
     };
@@ -172,6 +180,7 @@ class Order {
     std::unordered_map<uint64_t, Given> given_;             // until it is taken
     std::unordered_map<uint64_t, Clock> callbacks_;         // by ticket or subject, until they begin
     std::unordered_map<uint64_t, std::vector<Kept>> kept_;  // by allocation
+    Kept pending_user_{};
 };
 
 }  // namespace gradus::sanitize

@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "runtime/memory.h"
 #include "sanitize/here.h"
+#include "sanitize/teller.h"
 
 namespace gradus::sanitize {
 
@@ -33,10 +34,15 @@ Site Sanitizer::site() {
 }
 
 void Sanitizer::on_call(const char* function) {
+    start_teller();
+    look_at_handlers(function);
+    if (some_touched_.load(std::memory_order_relaxed)) tell_touches();
     Here& here = calls.enter();
     here.function = function;
     here.site = 0;
     here.handle = here.freed = here.stream = nullptr;
+    here.expired = 0;
+    here.phase_one = false;
     here.findings = findings_.reported.load(std::memory_order_relaxed);
     capture(here.stack, current_site());
     // phase two comes by its attempt; tensors and the like are the host's own
@@ -57,6 +63,7 @@ void Sanitizer::tell_callback() {
 }
 
 void Sanitizer::on_return(const char* function, const Status& status) {
+    if (some_touched_.load(std::memory_order_relaxed)) tell_touches();
     if (!status.ok() || some_failed_.load(std::memory_order_relaxed)) {
         const Lock lock = hold();
         judge_return(function, status);
@@ -64,15 +71,21 @@ void Sanitizer::on_return(const char* function, const Status& status) {
     calls.leave();
 }
 
+void Sanitizer::on_phase_one() {
+    if (calls.depth > 0) calls.innermost().phase_one = true;
+}
+
 void Sanitizer::on_create(HandleKind kind, const void* handle) {
-    handles_[handle] = {kind, site(), current_function(), shadow_.moment()};
+    const uint64_t now = shadow_.moment();
+    handles_[handle] = {kind, site(), current_function(), now, now};
 }
 
 void Sanitizer::on_destroy(HandleKind kind, const void* handle) {
     // remembered for a while, for who uses it again
     auto node = handles_.extract(handle);
     if (node.empty()) return;
-    node.mapped() = {kind, site(), current_function(), shadow_.moment()};
+    const uint64_t now = shadow_.moment();
+    node.mapped() = {kind, site(), current_function(), now, now};
     destroyed_.insert(std::move(node));
     destroyed_order_.push_back(handle);
     if (destroyed_order_.size() <= kRemembered) return;
@@ -163,9 +176,20 @@ void Sanitizer::on_task_dropped(const TaskInfo& task) {
     if (!judged_end_) order_.dropped(task);
 }
 
-void Sanitizer::on_stream_done(uint64_t stream, uint64_t) { order_.stream_done(stream); }
-void Sanitizer::on_expired(uint64_t stream) { order_.expired(stream); }
-void Sanitizer::on_record_done(uint64_t record) { order_.record_done(record); }
+void Sanitizer::on_stream_done(uint64_t stream, uint64_t) {
+    order_.stream_done(stream);
+    if (some_failed_) forgive(stream);
+}
+
+void Sanitizer::on_expired(uint64_t stream) {
+    order_.expired(stream);
+    if (calls.depth > 0) calls.innermost().expired = stream;
+}
+
+void Sanitizer::on_record_done(uint64_t record) {
+    order_.record_done(record);
+    if (some_failed_) forgive(order_.stream_of(record));
+}
 
 void Sanitizer::on_callback_begin(uint64_t callback) {
     calls.begin_callback();
@@ -173,13 +197,17 @@ void Sanitizer::on_callback_begin(uint64_t callback) {
 }
 void Sanitizer::on_callback_end(uint64_t) { calls.end_callback(); }
 
-// In the child the queued work is the parent's, and so is what was found before.
+// In the child the queued work is the parent's, and so is what was found, or is left, from before.
 void Sanitizer::after_fork() {
     order_.after_fork();
     in_flight_.clear();
+    touch_count_ = 0;
+    some_touched_ = false;
+    forget_teller();
     copy_asked_.clear();
     failures_.clear();
     some_failed_ = false;
+    forked_ = shadow_.moment();
     findings_.forget_counts();
 }
 

@@ -2,6 +2,7 @@
 // and the handles, and reports what cannot be right (findings.h). docs/sanitizer.md explains every id.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <unordered_map>
@@ -17,6 +18,7 @@ namespace gradus::sanitize {
 // A call of the interface that a thread is in.
 struct Here {
     const char* function = "";
+    bool phase_one = false;  // which has the function's name with GetWorkspaceSize
     RawStack stack;
     Site site = 0;
     uint64_t findings = 0;  // so many there were when it began
@@ -24,6 +26,7 @@ struct Here {
     const void* handle = nullptr;
     const void* freed = nullptr;   // the address of a free that was refused
     const void* stream = nullptr;  // of another context
+    uint64_t expired = 0;          // the stream that it waited for in vain
     uint64_t copy = 0;             // its place among the copies
 };
 
@@ -33,6 +36,7 @@ class Sanitizer final : public Observer {
 
     void on_call(const char* function) override;
     void on_return(const char* function, const Status& status) override;
+    void on_phase_one() override;
     void on_create(HandleKind kind, const void* handle) override;
     void on_destroy(HandleKind kind, const void* handle) override;
     void on_unknown(HandleKind kind, const void* handle) override;
@@ -59,9 +63,11 @@ class Sanitizer final : public Observer {
     void on_exit() override;
 
     void at_end(int status);  // of the process
+    void at_death();          // of the process, by a signal
     void after_fork();
     // A fault at an address of ours; false: it was the program's own.
     bool on_touch(const void* address, bool write, uintptr_t interrupted);
+    void tell_touches();
 
   private:
     static constexpr size_t kRemembered = 4000;  // destroyed handles: what fits a cache
@@ -70,7 +76,7 @@ class Sanitizer final : public Observer {
         HandleKind kind;
         Site site;
         const char* function;
-        uint64_t since;
+        uint64_t made, since;  // since: of a tensor, the moment of its address
     };
     struct Executor {
         std::vector<const void*> tensors;    // by argument
@@ -82,6 +88,22 @@ class Sanitizer final : public Observer {
     struct Failure {
         std::string function, message;
         Site site;
+        uint64_t expired;  // a stream; 0: it was no wait
+    };
+    // What a handler of a fault leaves to be told: it takes no memory.
+    struct Touch {
+        const std::byte* address;
+        uint64_t allocation;
+        bool write, freed;
+        RawStack stack;
+        Asked user;            // of pinned memory: the copy
+        const char* argument;  // nullptr: none
+        bool user_writes;
+    };
+    struct Waiter {  // for a stream that does not move
+        const char* function;
+        Site site;
+        const char* how;
     };
     struct InFlight {
         uint64_t ticket;
@@ -111,12 +133,14 @@ class Sanitizer final : public Observer {
 
     // judge_calls.cpp
     void judge_return(const char* function, const Status& status);
+    Site callers();
+    void forgive(uint64_t stream);
     Finding classify(const char* function, const Status& status);
     Finding tell_handle(const char* function, const Here& here);
     void tell_makers(Finding& finding, const void* stream) const;
     Finding tell_bad_free(const char* function, const Here& here, const Status& status);
     void tell_ignored(const Failure& failure, const std::string& how);
-    void tell_deadlock(const Asked& wait);
+    void tell_deadlock(const Order::Stuck& stuck, const Waiter& waiter);
 
     // judge_end.cpp
     void judge_end();
@@ -125,6 +149,8 @@ class Sanitizer final : public Observer {
 
     // touch.cpp
     void watch_signals();
+    void look_at_handlers(const char* function);
+    void tell_touch(const Touch& touch);
     void protect(const Kept& kept, bool in_flight);
     void apply_protection(const Memory& memory) const;
 
@@ -135,10 +161,15 @@ class Sanitizer final : public Observer {
     std::unordered_map<const void*, Handle> handles_, destroyed_;
     std::deque<const void*> destroyed_order_;
     std::unordered_map<const void*, Executor> executors_;
-    std::map<std::pair<uint64_t, std::string>, Failure> failures_;  // that nobody has looked at, by thread and function
+    // That nobody has looked at: by thread, function, and who called the program's function that called it.
+    std::map<std::tuple<uint64_t, std::string, Site>, Failure> failures_;
     std::atomic<bool> some_failed_ = false;
+    uint64_t forked_ = 0;  // in a child: what is older is the parent's
     bool judged_end_ = false, ended_ = false;
     std::unordered_map<uint64_t, std::vector<InFlight>> in_flight_;  // of pinned memory, by allocation
+    std::array<Touch, 16> touches_{};
+    size_t touch_count_ = 0;
+    std::atomic<bool> some_touched_ = false;
     int copies_ = -1;
     uint64_t copies_asked_ = 0;
     std::unordered_map<uint64_t, std::pair<uint64_t, Site>> copy_asked_;  // by ticket

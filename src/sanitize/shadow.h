@@ -21,6 +21,7 @@ class Ranges {
     void add(size_t begin, size_t end);
     void remove(size_t begin, size_t end);
     std::optional<std::pair<size_t, size_t>> first_gap(size_t begin, size_t end) const;
+    const std::map<size_t, size_t>& list() const { return ranges_; }
 
   private:
     std::map<size_t, size_t> ranges_;  // begin → end

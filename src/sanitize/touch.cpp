@@ -11,6 +11,7 @@
 #include "runtime/memory.h"
 #include "sanitize/here.h"
 #include "sanitize/install.h"
+#include "sanitize/teller.h"
 
 namespace gradus::sanitize {
 namespace {
@@ -61,12 +62,14 @@ uintptr_t interrupted_at(const ucontext_t& context) {
 void pass_on(int signal, siginfo_t* info, void* context) {
     if ((next_handler.sa_flags & SA_SIGINFO) != 0 && next_handler.sa_sigaction != nullptr)
         return next_handler.sa_sigaction(signal, info, context);
+    const bool sent = info->si_code <= 0;  // by raise or kill: no instruction faults again
+    if (next_handler.sa_handler == SIG_IGN && sent) return;
     if (next_handler.sa_handler != SIG_DFL && next_handler.sa_handler != SIG_IGN)
         return next_handler.sa_handler(signal);
-    // the instruction faults again, without us
     struct sigaction plain {};
     plain.sa_handler = SIG_DFL;
     sigaction(signal, &plain, nullptr);
+    if (sent) raise(signal);
 }
 
 void on_fault(int signal, siginfo_t* info, void* given) {
@@ -91,6 +94,16 @@ void Sanitizer::watch_signals() {
     sigaction(SIGSEGV, &ours, nullptr);
 }
 
+// Asking the kernel takes half a microsecond: at some of the calls, and at those after which programs look at results.
+void Sanitizer::look_at_handlers(const char* function) {
+    constexpr unsigned kEvery = 16;
+    thread_local constinit unsigned called = 0;
+    if (++called % kEvery != 0 && !std::string_view(function).starts_with("aclrtSynchronize")) return;
+    const Lock lock = hold();
+    watch_signals();
+}
+
+// In the handler, which may have a few KiB of stack only: what is found is left for tell_touches.
 bool Sanitizer::on_touch(const void* address, bool write, uintptr_t interrupted) {
     Lock lock(process_lock(), std::defer_lock);
     for (int tries = 0; !lock.try_lock(); ++tries) {
@@ -105,45 +118,69 @@ bool Sanitizer::on_touch(const void* address, bool write, uintptr_t interrupted)
     auto* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(address) / unit * unit);  // NOLINT
     if (mprotect(page, unit, PROT_READ | PROT_WRITE) != 0) return false;
 
-    RawStack stack;
-    if (calls.inside()) {  // a call of the interface does it for the program
-        if (findings_.reported != calls.innermost().findings) return true;
-        stack = calls.innermost().stack;
-    } else {
-        capture_from(interrupted, stack);
-    }
-    const auto offset = static_cast<size_t>(static_cast<const std::byte*>(address) - memory->info.address);
-    const bool device = memory->info.kind == MemoryKind::device;
-    Finding finding{
-        freed    ? "use-after-free"
-        : device ? "host-touches-device"
-                 : "host-touches-inflight",
-        Level::error,
-        write ? "write" : "read",
-        {{std::string("the host ") + (write ? "writes" : "reads") + " byte " + std::to_string(offset) + " of " +
-              name(*memory) +
-              (freed    ? ", which is freed"
-               : device ? ", which is device memory"
-                        : ", which a copy in flight uses"),
-          findings_.stacks.keep(stack)}},
-        device ? "aclrtMemcpy to host memory, and look at that" : "aclrtSynchronizeStream before the host touches it",
-        {{"bytes", std::to_string(offset)}, {"access", write ? "write" : "read"}}};
-    if (freed) finding.parts.push_back({std::string(memory->freed_by) + " freed it", memory->freed});
-    if (!freed && !device)
-        if (const Kept* const user = order_.user_of(memory->info.id)) {
-            finding.parts.push_back({std::string(user->task.function) + ", copy " + std::to_string(user->task.ticket) +
-                                         " on stream " + std::to_string(user->task.stream) +
-                                         (user->access.writes ? ", writes it" : ", reads it"),
-                                     user->task.site});
-            finding.keys.emplace_back("argument", user->access.argument);
-        }
-    finding.parts.push_back(part_of(*memory));
-    report(finding);
+    const bool inside = calls.inside();  // a call of the interface does it for the program
+    if ((inside && findings_.reported != calls.innermost().findings) || touch_count_ == touches_.size()) return true;
+    Touch& touch = touches_[touch_count_++];
+    touch.address = static_cast<const std::byte*>(address);
+    touch.allocation = memory->info.id;
+    touch.write = write;
+    touch.freed = freed;
+    if (inside)
+        touch.stack = calls.innermost().stack;
+    else
+        capture_from(interrupted, touch.stack);
+    const bool pinned = !freed && memory->info.kind != MemoryKind::device;
+    const Kept* const user = pinned ? order_.user_of(memory->info.id) : nullptr;
+    touch.user = user != nullptr ? user->task : Asked{};
+    touch.argument = user != nullptr ? user->access.argument : nullptr;
+    touch.user_writes = user != nullptr && user->access.writes;
+    some_touched_ = true;
+    lock.unlock();
+    wish_for_touches();
     return true;
 }
 
-// Pages of pinned memory whose every byte a copy reads are read only, those it writes are closed, until the host knows
-// of its end. A page that holds other bytes too stays open: they are the program's.
+void Sanitizer::tell_touches() {
+    const Lock lock = hold();
+    for (size_t i = 0; i < touch_count_; ++i) tell_touch(touches_[i]);
+    touch_count_ = 0;
+    some_touched_ = false;
+}
+
+void Sanitizer::tell_touch(const Touch& touch) {
+    const Memory* memory = shadow_.by_id(touch.allocation);
+    if (memory == nullptr) memory = shadow_.find_freed(touch.address);
+    if (memory == nullptr) return;
+    const auto offset = static_cast<size_t>(touch.address - memory->info.address);
+    const bool device = memory->info.kind == MemoryKind::device;
+    Finding finding{
+        touch.freed ? "use-after-free"
+        : device    ? "host-touches-device"
+                    : "host-touches-inflight",
+        Level::error,
+        touch.write ? "write" : "read",
+        {{std::string("the host ") + (touch.write ? "writes" : "reads") + " byte " + std::to_string(offset) + " of " +
+              name(*memory) +
+              (touch.freed ? ", which is freed"
+               : device    ? ", which is device memory"
+                           : ", which a copy in flight uses"),
+          findings_.stacks.keep(touch.stack)}},
+        device ? "aclrtMemcpy to host memory, and look at that" : "aclrtSynchronizeStream before the host touches it",
+        {{"bytes", std::to_string(offset)}, {"access", touch.write ? "write" : "read"}}};
+    if (touch.freed) finding.parts.push_back({std::string(memory->freed_by) + " freed it", memory->freed});
+    if (touch.argument != nullptr) {
+        finding.parts.push_back({std::string(touch.user.function) + ", copy " + std::to_string(touch.user.ticket) +
+                                     " on stream " + std::to_string(touch.user.stream) +
+                                     (touch.user_writes ? ", writes it" : ", reads it"),
+                                 touch.user.site});
+        finding.keys.emplace_back("argument", touch.argument);
+    }
+    finding.parts.push_back(part_of(*memory));
+    report(finding);
+}
+
+// Pages of pinned memory whose every byte copies read are read only, those they write are closed, until the host knows
+// of their end. A page that holds other bytes too stays open: they are the program's.
 void Sanitizer::protect(const Kept& kept, bool in_flight) {
     const Memory* const memory = shadow_.by_id(kept.allocation);
     if (memory == nullptr || memory->info.kind != MemoryKind::host || !options_.memcheck) return;
@@ -164,13 +201,16 @@ void Sanitizer::apply_protection(const Memory& memory) const {
     mprotect(base, memory.info.footprint, PROT_READ | PROT_WRITE);
     const auto it = in_flight_.find(memory.info.id);
     if (it == in_flight_.end()) return;
-    for (const bool closed : {false, true})
-        for (const InFlight& one : it->second) {
-            if (one.writes != closed) continue;
-            const size_t begin = (one.begin + unit - 1) / unit * unit;
-            const size_t end = one.end >= memory.info.size ? memory.info.footprint : one.end / unit * unit;
+    for (const bool closed : {false, true}) {
+        Ranges used;  // several copies may fill a page together; one that some of them read is read only
+        for (const InFlight& one : it->second)
+            if (one.writes || !closed) used.add(one.begin, one.end);
+        for (const auto& [first, last] : used.list()) {
+            const size_t begin = (first + unit - 1) / unit * unit;
+            const size_t end = last >= memory.info.size ? memory.info.footprint : last / unit * unit;
             if (begin < end) mprotect(base + begin, end - begin, closed ? PROT_NONE : PROT_READ);
         }
+    }
 }
 
 }  // namespace gradus::sanitize

@@ -1,6 +1,5 @@
 #include "trace/install.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,6 +10,7 @@
 #include <new>
 
 #include "base/config.h"
+#include "base/last_words.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "trace/paths.h"
@@ -71,27 +71,6 @@ void Tracer::write() noexcept {
 
 void write_now() { tracer->write(); }
 
-// The signals that end a process that does nothing about them.
-constexpr int kFatal[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-
-void write_and_die(int number) {
-    tracer->write();
-    raise(number);  // by now it does what it does by default
-}
-
-// A program's own handler, or one that was there before, is left alone.
-void watch_signals() {
-    for (const int number : kFatal) {
-        struct sigaction old;
-        if (sigaction(number, nullptr, &old) != 0 || (old.sa_flags & SA_SIGINFO) != 0 || old.sa_handler != SIG_DFL)
-            continue;
-        struct sigaction ours {};
-        ours.sa_handler = write_and_die;
-        ours.sa_flags = static_cast<int>(SA_ONSTACK | SA_RESETHAND | SA_NODEFER);
-        sigaction(number, &ours, nullptr);
-    }
-}
-
 [[maybe_unused]] const bool installed = [] {
     const char* const file = config_trace_file();
     if (file == nullptr) return false;
@@ -110,7 +89,7 @@ void watch_signals() {
     });
     std::atexit(write_now);
     std::at_quick_exit(write_now);
-    watch_signals();
+    before_fatal_signals(write_now);
     install(tracer->recorder);
     return true;
 }();

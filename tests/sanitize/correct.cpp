@@ -429,6 +429,46 @@ CORRECT(timeout_tried_again) {
     read(y);
 }
 
+CORRECT(timeout_then_synchronised) {
+    const auto slow = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+    Buffer x(kX), y(kY);
+    Stream s;
+    MUST(aclrtLaunchHostFunc(s, slow, nullptr));
+    glu(x, y, s);
+    Event e;
+    record(e, s);
+    if (aclrtSynchronizeEventWithTimeout(e, 1) != 0) MUST(aclrtSynchronizeEvent(e));
+    read(y);
+    MUST(aclrtLaunchHostFunc(s, slow, nullptr));
+    if (aclrtSynchronizeStreamWithTimeout(s, 1) != 0) sync(s);
+}
+
+// A thread that asks for callbacks again and again, before there is a subscription, and when nothing is due.
+CORRECT(reports_asked_for_in_a_loop) {
+    static std::atomic<bool> stop = false, called = false;
+    static std::atomic<uint64_t> id = 0;
+    Buffer x(kX), y(kY);
+    Stream s;
+    std::thread thread([] {
+        MUST(aclrtSetDevice(0));
+        (void)aclrtProcessReport(1);
+        id = pthread_self();
+        while (!stop) (void)aclrtProcessReport(10);
+        MUST(aclrtResetDevice(0));
+    });
+    while (id == 0) std::this_thread::yield();
+    MUST(aclrtSubscribeReport(id, s));
+    glu(x, y, s);
+    MUST(aclrtLaunchCallback([](void*) { called = true; }, nullptr, ACL_CALLBACK_BLOCK, s));
+    sync(s);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    stop = true;
+    thread.join();
+    MUST(aclrtUnSubscribeReport(id, s));
+    if (!called) std::abort();
+    read(y);
+}
+
 CORRECT(fork_with_a_child_that_works) {
     Buffer x(kX), y(kY);
     Stream s;
@@ -445,6 +485,25 @@ CORRECT(fork_with_a_child_that_works) {
     int status = 0;
     if (waitpid(child, &status, 0) != child || status != 0) std::abort();
     if (read(x, kX)[0] != 0) std::abort();  // the child's memory is its own
+}
+
+// What is left of the parent's is none of its leaks.
+CORRECT(fork_with_a_child_that_exits) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    glu(x, y, s);
+    sync(s);
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        aclTensor* const t = tensor(x, kWidth);
+        glu(x, y, s);
+        sync(s);
+        aclDestroyTensor(t);
+        std::exit(0);
+    }
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || status != 0) std::abort();
 }
 
 static Buffer* late_x = nullptr;
@@ -483,7 +542,45 @@ CORRECT(own_handler) {
     munmap(page, 4096);
 }
 
+// What a program sends itself comes as without the sanitizer: it is ignored, or ends the process.
+CORRECT(faults_sent_in_a_fork) {
+    Buffer x(kX);
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_IGN);
+        const Buffer y(kX);
+        raise(SIGSEGV);
+        signal(SIGSEGV, SIG_DFL);
+        const Buffer z(kX);
+        raise(SIGSEGV);
+        std::_Exit(0);
+    }
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || !WIFSIGNALED(status) || WTERMSIG(status) != SIGSEGV) std::abort();
+}
+
+// For test_command.py, under another name than the programs that must come to their end.
+static void end_by_a_signal(const char* way) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    glu(x, y, s);
+    read(y);  // too early
+    if (std::strcmp(way, "abort") == 0) std::abort();
+    if (std::strcmp(way, "terminate") == 0) raise(SIGTERM);
+    if (std::strcmp(way, "crash") == 0) *reinterpret_cast<volatile int*>(8) = 1;
+    if (std::strcmp(way, "crash in the allocator") == 0) {
+        char* const block = static_cast<char*>(std::malloc(1 << 20));
+        const volatile size_t inside = 16;
+        std::free(block + inside);
+    }
+}
+
 int main(int count, char** words) {
+    if (count > 2 && std::strcmp(words[1], "end") == 0) {
+        const World world;
+        end_by_a_signal(words[2]);
+    }
     const auto program = programs().find(count > 1 ? words[1] : "");
     if (program == programs().end()) return 98;
     const World world;

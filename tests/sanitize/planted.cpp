@@ -2,6 +2,7 @@
 //   planted NAME [mended]
 // test_planted.py reads here what each must give: `expect` names the ids, `argument` is the one that the first finding
 // names; its two stacks go through the lines that end with a and b.
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <cstdlib>
@@ -262,6 +263,19 @@ PLANTED(pinned_source_overwritten) {
     static_cast<volatile char*>(host.p)[5000] = 1;  // a
 }
 
+// expect host-touches-inflight argument=src
+PLANTED(pinned_source_of_several_copies_overwritten) {
+    constexpr size_t kPart = 1024, kAll = 8 * kPart;  // a page is filled by several
+    Buffer x(kAll);
+    Pinned h(kAll);
+    Stream s;
+    for (size_t at = 0; at < kAll; at += kPart)
+        MUST(aclrtMemcpyAsync(x.at(at), kPart, static_cast<char*>(h.p) + at, kPart, ACL_MEMCPY_HOST_TO_DEVICE, s));
+    if (mended) sync(s);
+    static_cast<volatile char*>(h.p)[5000] = 1;  // a
+    sync(s);
+}
+
 // expect host-touches-inflight argument=dst
 PLANTED(pinned_result_read_too_early) {
     Buffer x(8192);
@@ -305,6 +319,29 @@ PLANTED(host_writes_device_memory) {
     if (read(x, kX)[16] != 7) std::abort();
 }
 
+// expect host-touches-device
+PLANTED(host_touches_device_memory_with_a_small_stack_for_signals) {
+    constexpr size_t kPage = 4096, kStack = 8192;
+    void* const map = mmap(nullptr, kPage + kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(map, kPage, PROT_NONE);  // below it
+    stack_t stack{};
+    stack.ss_sp = static_cast<char*>(map) + kPage;
+    stack.ss_size = kStack;
+    sigaltstack(&stack, nullptr);
+    Buffer x(kX);
+    if (!mended) *static_cast<volatile char*>(x.p) = 1;  // a
+}
+
+// expect host-touches-device
+PLANTED(host_touches_device_memory_behind_a_handler_of_its_own) {
+    Buffer x(kX);
+    struct sigaction own {};
+    own.sa_handler = [](int) { std::_Exit(97); };
+    sigaction(SIGSEGV, &own, nullptr);
+    MUST(aclrtSynchronizeDevice());
+    if (!mended) *static_cast<volatile char*>(x.p) = 1;  // a
+}
+
 // expect out-of-footprint error-ignored argument=x
 PLANTED(host_memory_as_a_tensor) {
     Buffer x(kX), y(kY);
@@ -323,6 +360,14 @@ PLANTED(input_never_written) {
     Stream s;
     glu(x, y, s);  // a
     sync(s);
+}
+
+// expect uninitialised argument=sendBuf
+PLANTED(nothing_written_to_send) {
+    Buffer a(kX, mended), b(kX), c(kX), d(kX);
+    const Ranks ranks;
+    ranks.all_reduce(0, a, b);  // a
+    ranks.all_reduce(1, c, d);
 }
 
 // expect uninitialised argument=x
@@ -498,6 +543,21 @@ PLANTED(failed_phase_one_launched) {
     aclDestroyTensor(ty);
 }
 
+// expect api-error error-ignored function=aclnnSwiGluGetWorkspaceSize
+PLANTED(one_of_two_first_phases_failed) {
+    Buffer x(kX), y(kY), z(kY);
+    Stream s;
+    aclTensor *a = tensor(x, mended ? kWidth : kWidth - 1), *b = tensor(y, kHalf);
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    aclnnSwiGluGetWorkspaceSize(a, -1, b, &size, &executor);  // a
+    if (mended) MUST(aclnnSwiGlu(nullptr, size, executor, s));
+    aclDestroyTensor(a);
+    aclDestroyTensor(b);
+    glu(x, z, s);
+    sync(s);
+}
+
 // expect workspace-size error-ignored uninitialised-copy argument=workspaceSize
 PLANTED(workspace_too_small) {
     lift_limits();
@@ -606,6 +666,17 @@ PLANTED(exit_with_work_queued) {
     std::exit(0);
 }
 
+// expect not-waited-for leak
+PLANTED(exit_with_a_callback_queued) {
+    const auto slow = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+    aclrtStream stream = nullptr;
+    MUST(aclrtCreateStream(&stream));
+    MUST(aclrtLaunchHostFunc(stream, slow, nullptr));  // a
+    MUST(aclrtLaunchHostFunc(stream, slow, nullptr));  // a
+    if (mended) MUST(aclrtDestroyStream(stream));
+    std::exit(0);
+}
+
 // expect deadlock
 PLANTED(nobody_records) {
     Buffer x(kX), y(kY);
@@ -618,6 +689,34 @@ PLANTED(nobody_records) {
 
 static aclrtStream stream_of_callback = nullptr;
 static Buffer *callback_x = nullptr, *callback_y = nullptr;
+
+// expect deadlock function=aclrtSynchronizeStream
+PLANTED(two_streams_wait_for_each_other) {
+    Event e1(Kind::flagged), e2(Kind::flagged);
+    Stream s1, s2;
+    if (mended) record(e2, s2);
+    wait(s1, e2);  // b
+    record(e1, s1);
+    wait(s2, e1);  // b
+    record(e2, s2);
+    sync(s1);  // a
+}
+
+// Told after 5 seconds, because the other thread may yet do it; and it does.
+// expect deadlock function=aclrtSynchronizeStream
+PLANTED(another_thread_records_late) {
+    Event e(Kind::flagged);
+    Stream s, other;
+    wait(s, e);  // b
+    std::thread thread([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(mended ? 10 : 7000));
+        MUST(aclrtSetDevice(0));
+        record(e, other);
+        MUST(aclrtResetDevice(0));
+    });
+    sync(s);  // a
+    thread.join();
+}
 
 // expect portability
 PLANTED(callback_launches) {
@@ -637,6 +736,25 @@ PLANTED(callback_launches) {
     }
     sync(s);
     sync(other);
+}
+
+// expect portability
+PLANTED(callback_records_what_is_waited_for) {
+    static aclrtEvent event = nullptr;
+    static aclrtStream third = nullptr;
+    Event e(Kind::flagged);
+    Stream s1, s2, s3;
+    event = e;
+    third = s3;
+    const auto record_later = [](void*) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        aclrtRecordEvent(event, third);  // a
+    };
+    if (!mended) MUST(aclrtLaunchHostFunc(s2, record_later, nullptr));
+    wait(s1, e);
+    if (mended) record(e, s3);
+    sync(s1);
+    sync(s2);
 }
 
 // expect portability
@@ -825,6 +943,19 @@ PLANTED(asynchronous_copy_on_the_host) {
         MUST(aclrtMemcpy(a, 64, b, 64, ACL_MEMCPY_HOST_TO_HOST));
     else
         aclrtMemcpyAsync(a, 64, b, 64, ACL_MEMCPY_HOST_TO_HOST, s);  // a
+}
+
+// expect race argument=src
+PLANTED(waits_asked_for_where_nobody_waits) {
+    Buffer x(kX), y(kY);
+    Event e(Kind::flagged);
+    Stream s, other;
+    glu(x, y, s);  // b
+    record(e, s);
+    if (mended) wait(other, e);
+    aclrtEventWaitStatus status = ACL_EVENT_WAIT_STATUS_NOT_READY;
+    while (status != ACL_EVENT_WAIT_STATUS_COMPLETE) MUST(aclrtQueryEventWaitStatus(e, &status));
+    read(y);  // a
 }
 
 // expect race argument=x

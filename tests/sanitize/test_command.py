@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -187,6 +188,18 @@ class Command(unittest.TestCase):
             self.assertIn(f"### {name}\n", text)
         self.assertEqual(sanitize("--explain", "nonsense").returncode, 2)
 
+    @unittest.skipIf(SANITIZED, "a compiler's sanitizer has handlers of its own")
+    def test_programs_that_a_signal_ends(self):
+        for way, number in (("abort", signal.SIGABRT), ("terminate", signal.SIGTERM), ("crash", signal.SIGSEGV),
+                            ("crash in the allocator", signal.SIGABRT)):
+            with self.subTest(way=way):
+                done = sanitize("--json", "--", CORRECT, "end", way)
+                document = json.loads(done.stdout)
+                self.assertEqual([f["id"] for f in document["findings"]], ["race"])
+                self.assertEqual(document["program_exit"], 128 + number)
+                self.assertIn("gradus sanitize: 1 error, 0 warnings\n", done.stderr)
+                self.assertNotIn("no summary came", done.stderr)
+
     def test_a_program_s_own_handler(self):
         done = sanitize("--", CORRECT, "own_handler")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -198,6 +211,17 @@ class Command(unittest.TestCase):
             f"import ctypes; ctypes.CDLL({os.environ['LIBRARY']!r}); os.kill(os.getpid(), signal.SIGSEGV)")
         self.assertIn("Fatal Python error: Segmentation fault", done.stderr)
         self.assertEqual(done.returncode, 128 + 11)
+
+    @unittest.skipIf(SANITIZED, "a compiler's sanitizer must be loaded first")
+    def test_python_s_small_stack_for_signals(self):
+        done = sanitize(
+            "--", "python3", "-c", "import ctypes, faulthandler; faulthandler.enable();"
+            f"library = ctypes.CDLL({os.environ['LIBRARY']!r}); library.aclInit(None); library.aclrtSetDevice(0);"
+            "x = ctypes.c_void_p(); library.aclrtMalloc(ctypes.byref(x), ctypes.c_size_t(4096), 0);"
+            "print(ctypes.string_at(x.value, 4)); print([bytes(n) for n in range(3000)][-1][-1])")
+        self.assertEqual(done.stdout, "b'\\xff\\xff\\xff\\xff'\n0\n", done.stderr)
+        self.assertIn("error host-touches-device (read) #1", done.stderr)
+        self.assertEqual(done.returncode, 1)
 
     @unittest.skipUnless(os.environ.get("WITH_ASAN"), "the build has a compiler's sanitizer itself")
     def test_beside_address_sanitizer(self):
