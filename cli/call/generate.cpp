@@ -118,16 +118,22 @@ class Maker {
         if (shape.size() < 2)
             throw Failure(kUsage, fmt::format("causal_mask: shape {}, expected rank 2 or more", text(shape)));
         const int64_t columns = shape.back(), rows = shape[shape.size() - 2];
-        fill(tensor_, [&](int64_t i) { return i % columns > i / columns % rows ? 1.0 : 0.0; });
+        // the last row sees everything, however many keys came before the first
+        fill(tensor_, [&](int64_t i) { return i % columns > i / columns % rows + columns - rows ? 1.0 : 0.0; });
     }
-    // Besides, every eighth row is masked as a whole: there a gradient is zero because of the mask alone.
+    // Besides, the first keys are masked, as those of a shorter sequence are, so that a single row has a mask, too; and
+    // every eighth row as a whole: there a gradient is zero because of the mask alone. Both differ from one matrix to
+    // the next: who takes the mask of another batch is seen.
     void attention_mask() const {
         causal_mask();
         const Shape& shape = tensor_.shape();
-        const int64_t columns = shape.back(), rows = shape[shape.size() - 2];
-        for (int64_t i = 0; i < tensor_.count(); ++i)
-            if (const int64_t row = i / columns % rows; row % 8 == std::min<int64_t>(5, rows - 1) && rows > 1)
-                tensor_.set(i, 1);
+        const int64_t columns = shape.back(), rows = shape[shape.size() - 2], period = std::min<int64_t>(rows, 8);
+        for (int64_t i = 0; i < tensor_.count(); ++i) {
+            const int64_t row = i / columns % rows, matrix = i / columns / rows;
+            const int64_t padding = columns == 1 ? 0 : 1 + matrix % std::min<int64_t>(4, columns - 1);
+            const bool whole = rows > 1 && row % period == (std::min<int64_t>(5, rows - 1) + 3 * matrix) % period;
+            if (whole || i % columns < padding) tensor_.set(i, 1);
+        }
     }
     void topk() const;
 
@@ -188,8 +194,10 @@ const std::vector<Generator>& all_generators() {
         {{"index", "low=0,high=", "integers below high"}, &Maker::index},
         {{"randbool", "p=0.5", "1 with probability p"}, &Maker::randbool},
         {{"mask_bits", "p=0.25", "eight random bits a byte"}, &Maker::mask_bits},
-        {{"causal_mask", "", "1 right of the diagonal of the last two dims"}, &Maker::causal_mask},
-        {{"attention_mask", "", "causal_mask, and 1 in every eighth row of it"}, &Maker::attention_mask},
+        {{"causal_mask", "", "1 right of the diagonal that ends in the last corner of the last two dims"},
+         &Maker::causal_mask},
+        {{"attention_mask", "", "causal_mask, and 1 for the first keys and every eighth row, others in every batch"},
+         &Maker::attention_mask},
         {{"topk", "size=,keys=,row_ends=,key_ends=", "blocks of keys for each row, as sparse attention selects them"},
          &Maker::topk},
     };

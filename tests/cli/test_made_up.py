@@ -1,0 +1,56 @@
+"""Made-up inputs show mistakes: on each of these cases a kernel with one in it is wrong, and the library's own is right."""
+import unittest
+
+import formulas
+import numpy as np
+from test_formulas import FormulaCase
+
+
+class MadeUp(FormulaCase):
+    def shows(self, operator, words, formula, mistakes, dtype="bf16"):
+        """The inputs of a case on which each of the mistakes is wrong, and neither the formula nor the library is."""
+        inputs, types = self.make(operator, words, dtype)
+        outputs = [f"{name}={name}.npy" for name in types]
+        self.gradus("run", operator, *words, f"dtype={dtype}", "seed=5", *outputs)
+        for output in self.json("diff", "--case", "case", *outputs)["outputs"]:
+            self.assertIn(output["verdict"], ("equal", "kept"), output["reason"])
+        with np.errstate(all="ignore"):
+            self.judged(formula(inputs), types, right=True)
+            for mistake in mistakes:
+                with self.subTest(operator=operator, words=words, mistake=mistake):
+                    found = self.judged(formula(inputs, mistake), types, right=False)
+                    self.assertIn("wrong", [output["verdict"] for output in found])
+        return inputs
+
+
+class Masks(MadeUp):
+    SHAPES = (["B=1", "H=1", "S=1", "N=64"], ["B=2", "H=2", "S=4", "N=24"], ["B=1", "H=2", "S=24", "N=24"],
+              ["B=1", "H=1", "S=4", "N=512"])
+
+    def test_softmax(self):
+        for words in self.SHAPES:
+            inputs = self.shows("ScaledMaskedSoftmax", words, formulas.softmax, ["mask ignored", "mask one column off"])
+            self.assertLess(inputs["mask"].mean(), 0.75)
+
+    def test_an_output_of_zeros(self):
+        _, types = self.make("ScaledMaskedSoftmaxBackward", self.SHAPES[0], "f32")
+        self.judged({"out": np.zeros((1, 1, 1, 64))}, types, right=False)
+
+    def test_of_another_batch(self):
+        for operator, formula in (("ScaledMaskedSoftmax", formulas.softmax),):
+            for mask in ("mask=[3,1,9,20]", "mask=[3,2,9,20]"):
+                words = ["B=3", "H=2", "S=9", "N=20", mask]
+                inputs = self.shows(operator, words, formula, ["mask of the first batch"])
+                for one, other in ((0, 1), (1, 2), (0, 2)):
+                    self.assertTrue(np.any(inputs["mask"][one] != inputs["mask"][other]))
+
+    def test_the_last_row_sees_all(self):
+        for rows, columns in ((4, 4), (1, 6), (3, 8), (5, 2)):
+            self.gradus("run", "ScaledMaskedSoftmax", f"x=[1,1,{rows},{columns}]", f"mask=causal_mask[1,1,{rows},{columns}]",
+                        "--inputs", "inputs")
+            want = np.arange(columns) > np.arange(rows)[:, None] + columns - rows
+            np.testing.assert_array_equal(np.load(self.path("inputs/mask.npy"))[0, 0], want)
+
+
+if __name__ == "__main__":
+    unittest.main()
