@@ -56,6 +56,7 @@ void Builder::place(const Assignment& word) {
     if (argument != nullptr && argument->is_tensor()) {
         if (!wish_texts_.emplace(word.name, word.value).second) throw Failure(kUsage, word.name + ": given twice");
         as_[word.name] = word.dtype;
+        tensors_.erase(word.name);  // one that was inherited
     } else if (argument != nullptr) {
         if (!texts_.emplace(word.name, word.value).second) throw Failure(kUsage, word.name + ": given twice");
     } else if (word.name == "dtype") {

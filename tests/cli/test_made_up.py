@@ -36,8 +36,15 @@ class Masks(MadeUp):
         _, types = self.make("ScaledMaskedSoftmaxBackward", self.SHAPES[0], "f32")
         self.judged({"out": np.zeros((1, 1, 1, 64))}, types, right=False)
 
+    def test_gradient(self):
+        for words in self.SHAPES:
+            inputs = self.shows("ScaledMaskedSoftmaxBackward", words, formulas.softmax_backward,
+                                ["mask ignored", "mask inverted", "mask one column off"])
+            self.assertTrue(np.any(inputs["y"][np.broadcast_to(inputs["mask"] != 0, inputs["y"].shape)] != 0))
+
     def test_of_another_batch(self):
-        for operator, formula in (("ScaledMaskedSoftmax", formulas.softmax),):
+        for operator, formula in (("ScaledMaskedSoftmax", formulas.softmax),
+                                  ("ScaledMaskedSoftmaxBackward", formulas.softmax_backward)):
             for mask in ("mask=[3,1,9,20]", "mask=[3,2,9,20]"):
                 words = ["B=3", "H=2", "S=9", "N=20", mask]
                 inputs = self.shows(operator, words, formula, ["mask of the first batch"])
