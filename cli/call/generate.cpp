@@ -135,6 +135,16 @@ class Maker {
             if (whole || i % columns < padding) tensor_.set(i, 1);
         }
     }
+    // Both sides of both ends first: half of all; the others around and between them.
+    void targets() const {
+        const auto start = static_cast<int64_t>(option("start", static_cast<double>(size_or("vocabStartIndex", 0))));
+        const auto end = static_cast<int64_t>(option("end", static_cast<double>(size_or("vocabEndIndex", start))));
+        const int64_t around = std::max<int64_t>(1, (end - start) / 8), low = start - around;
+        const int64_t edges[] = {end - 1, start, end, start - 1};
+        fill(tensor_, [&](int64_t i) {
+            return static_cast<double>(i % 8 < 4 ? edges[i % 8] : low + random_.below(i, end + around - low));
+        });
+    }
     void topk() const;
 
   private:
@@ -194,6 +204,8 @@ const std::vector<Generator>& all_generators() {
         {{"index", "low=0,high=", "integers below high"}, &Maker::index},
         {{"randbool", "p=0.5", "1 with probability p"}, &Maker::randbool},
         {{"mask_bits", "p=0.25", "eight random bits a byte"}, &Maker::mask_bits},
+        {{"targets", "start=,end=", "numbers of words at, around and between the ends of a part of the vocabulary"},
+         &Maker::targets},
         {{"causal_mask", "", "1 right of the diagonal that ends in the last corner of the last two dims"},
          &Maker::causal_mask},
         {{"attention_mask", "", "causal_mask, and 1 for the first keys and every eighth row, others in every batch"},

@@ -9,7 +9,7 @@
 //   mask=none                     an optional argument left out
 //
 // An example says how an argument that nobody gave is made up; an optional one without an example is left out.
-//   randn  uniform,low=0,high=1  full,value=1  zeros  ones  index,high=V  attention_mask  topk     of a tensor
+//   randn  uniform,low=0,high=1  full,value=1  zeros  ones  targets  attention_mask  topk   of a tensor
 //   0  1/sqrt(D)  N1  TND                                                                   of an attribute
 //   @Operator.output    what that operator makes of the arguments of the same names, at the same sizes;
 //   @Operator.output,mask=zeros  ... but for that one

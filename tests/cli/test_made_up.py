@@ -2,6 +2,7 @@
 import unittest
 
 import formulas
+import formulas_products as products
 import numpy as np
 from test_formulas import FormulaCase
 
@@ -57,6 +58,25 @@ class Masks(MadeUp):
                         "--inputs", "inputs")
             want = np.arange(columns) > np.arange(rows)[:, None] + columns - rows
             np.testing.assert_array_equal(np.load(self.path("inputs/mask.npy"))[0, 0], want)
+
+
+class Targets(MadeUp):
+    MISTAKES = ["end inclusive", "start not subtracted", "targets not masked", "mask inverted"]
+
+    def test_of_a_part_of_the_vocabulary(self):
+        for words in ([], ["BT=4", "V=128", "H=16"], ["BT=33", "V=200", "H=16"],
+                      ["BT=20", "V=64", "H=16", "vocabStartIndex=100", "vocabEndIndex=130"]):
+            inputs = self.shows("FusedLinearOnlineMaxSum", words, products.online_max_sum, self.MISTAKES)
+            start, end = inputs["vocabStartIndex"], inputs["vocabEndIndex"]
+            self.assertGreater(start, 0)
+            self.assertLessEqual({start - 1, start, end - 1, end}, set(inputs["target"].tolist()))
+        words = ["BT=9", "V=32", "H=8", "vocabStartIndex=0"]
+        inputs = self.shows("FusedLinearOnlineMaxSum", words, products.online_max_sum, ["end inclusive"])
+        self.assertEqual(inputs["vocabEndIndex"], 32)
+
+    def test_of_the_gradient(self):
+        self.shows("FusedLinearCrossEntropyLossGrad", ["BT=17", "V=130", "H=16"], products.loss_grad,
+                   ["targetMask ignored", "-1 missing", "bits in reverse order"])
 
 
 if __name__ == "__main__":
