@@ -284,7 +284,7 @@ Call make_call(const Operator& op, const std::vector<std::string>& words, bool j
         return argument == nullptr ? name != "dtype" && name != "seed" : argument->direction == Argument::input;
     });
     std::vector<std::string> all = words;
-    for (const std::string& small : sized ? std::vector<std::string>() : split(op.tiny, ' ')) {
+    for (const std::string& small : sized ? std::vector<std::string>() : split(op.small, ' ')) {
         const std::string start = parse_assignment(small).name + "=";
         if (std::none_of(words.begin(), words.end(), [&](const auto& word) { return word.starts_with(start); }))
             all.push_back(small);

@@ -164,8 +164,15 @@ class Maker {
     const Random random_;
 };
 
-// [rows, heads, count]: the first block of the row's batch, the row's own, and others before it at random, one out of
-// each of count stretches, so that none comes twice; where there are too few before it, whatever the batch has.
+// One of each of `parts` stretches of [0, count): the part-th. None comes twice while parts is at most count.
+int64_t one_of(const Random& random, int64_t draw, int64_t part, int64_t parts, int64_t count) {
+    const int64_t low = count * part / parts, high = count * (part + 1) / parts;
+    return low + random.below(draw, high - low);
+}
+
+// [rows, heads, count], none twice in a row: its own block, the first of its batch, others before it at random; where
+// there are too few, some beyond it, which causal attention must not see, then -1. Every eighth row has a -1 anyway.
+// The list begins anywhere, so that every place of it matters.
 void Maker::topk() const {
     const Shape& shape = tensor_.shape();
     if (shape.size() != 3) throw Failure(kUsage, fmt::format("topk: shape {}, expected rank 3", text(shape)));
@@ -176,16 +183,25 @@ void Maker::topk() const {
         static_cast<int64_t>(option("keys", static_cast<double>(size_or("T2", std::max(rows, size * count)))));
     const std::vector<int64_t> row_ends = ends("row_ends", "actualSeqQLenOptional", rows);
     const std::vector<int64_t> key_ends = ends("key_ends", "actualSeqKvLenOptional", keys);
+    const auto block = [&](int64_t list, int64_t place, int64_t row, int64_t blocks) -> int64_t {
+        const int64_t own = std::min(row / size, blocks - 1), draw = list * count + place;
+        const int64_t seen = std::min(count, own + 1);  // its own, the first, and seen - 2 between them
+        const int64_t beyond = std::min(count - seen, blocks - 1 - own);
+        if (row % 8 == 3 && place == count - 1) return -1;
+        if (place == 0) return own;
+        if (place == 1 && own > 0) return 0;
+        if (place < seen) return 1 + one_of(random_, draw, place - 2, seen - 2, own - 1);
+        if (place - seen < beyond) return own + 1 + one_of(random_, draw, place - seen, beyond, blocks - 1 - own);
+        return -1;
+    };
     fill(tensor_, [&](int64_t i) {
-        const int64_t c = i % count, row = i / count / heads;
+        const int64_t list = i / count, row = list / heads;
         size_t batch = 0;
         while (batch + 1 < std::min(row_ends.size(), key_ends.size()) && row >= row_ends[batch]) ++batch;
         const int64_t row_base = batch == 0 ? 0 : row_ends[batch - 1], key_base = batch == 0 ? 0 : key_ends[batch - 1];
         const int64_t blocks = std::max<int64_t>(1, (key_ends[batch] - key_base + size - 1) / size);
-        const int64_t own = std::min((row - row_base) / size, blocks - 1), range = own < count ? blocks : own;
-        const int64_t low = range * c / count, high = range * (c + 1) / count;
-        if (c == 0) return 0.0;
-        return static_cast<double>(c == 1 ? own : low + random_.below(i, std::max<int64_t>(1, high - low)));
+        const int64_t first = random_.below(rows * heads * count + list, count);
+        return static_cast<double>(block(list, (i + first) % count, row - row_base, blocks));
     });
 }
 

@@ -59,7 +59,8 @@ struct NamedMistake {
 struct Trials {
     std::span<const char* const> sweep;  // around the widths of vectors and tiles; small, because golden is slow
     std::span<const BenchCase> bench;
-    const char* tiny;  // so small that only the call counts
+    const char* tiny;        // so small that only the call counts
+    const char* small = "";  // what is tried where nobody says a size, if tiny is too small to show a mistake
     Limit limit;
     std::span<const Target> targets;  // of the dtypes to measure
     const char* roundings = "";       // inside the fast implementation, in words

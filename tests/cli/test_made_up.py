@@ -79,5 +79,36 @@ class Targets(MadeUp):
                    ["targetMask ignored", "-1 missing", "bits in reverse order"])
 
 
+class Blocks(MadeUp):
+    WORDS = (["T1=40", "T2=96", "N1=4", "N2=2", "D=128", "Dv=128", "selectedBlockSize=16", "selectedBlockCount=3"],
+             ["T1=44", "T2=144", "N1=2", "N2=2", "D=128", "Dv=128", "selectedBlockSize=16", "selectedBlockCount=3",
+              "actualSeqQLenOptional=[17,44]", "actualSeqKvLenOptional=[48,144]"], [])
+    MISTAKES = ["last block of the list missing", "causal ignored", "j < s", "next block"]
+
+    def test_forward(self):
+        for words in self.WORDS:
+            self.shows("NsaSelectedAttention", words, products.attention, self.MISTAKES)
+
+    def test_gradient(self):
+        for words in self.WORDS[1:]:
+            self.shows("NsaSelectedAttentionGrad", words, products.attention_grad, self.MISTAKES)
+
+    def test_lists(self):
+        for words in self.WORDS:
+            inputs, _ = self.make("NsaSelectedAttention", words, "bf16")
+            lists, size = inputs["topkIndices"], inputs["selectedBlockSize"]
+            self.assertGreater(lists.shape[0], 2 * size)
+            self.assertIn(-1, lists)
+            seen = np.zeros(lists.shape[2], int)
+            for q0, q1, k0, k1 in products.batches(inputs):
+                for row in range(q0, q1):
+                    for one in lists[row]:
+                        blocks = [block for block in one if block >= 0]
+                        self.assertEqual(len(set(blocks)), len(blocks), "a block twice")
+                        self.assertLess(max(blocks), (k1 - k0) // size)
+                        seen += (one >= 0) & (one * size <= row - q0)
+            self.assertGreater(seen.min(), lists.shape[0] // 4, "a place of the list that hardly matters")
+
+
 if __name__ == "__main__":
     unittest.main()
