@@ -54,6 +54,8 @@ void Builder::expect_dtype() const {
 void Builder::place(const Assignment& word) {
     const Argument* argument = op_.find(word.name);
     if (argument != nullptr && argument->is_tensor()) {
+        if (word.value.empty())
+            throw Failure(kUsage, fmt::format("{0}: nothing behind the =; write {0}=FILE or {0}=[4,8]", word.name));
         if (!wish_texts_.emplace(word.name, word.value).second) throw Failure(kUsage, word.name + ": given twice");
         as_[word.name] = word.dtype;
         tensors_.erase(word.name);  // one that was inherited
