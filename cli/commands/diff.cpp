@@ -137,7 +137,9 @@ std::vector<Finding> diff_operator(const DiffOptions& request, std::string& agai
     std::vector<std::string> words = from.words;
     for (const std::string& word : with_seed(parts.call, request.seed))
         if (std::ranges::count(words, word) == 0) words.push_back(word);
-    const Call call = make_call(op, words, true);
+    Call call = make_call(op, words, true);
+    for (auto& [name, origin] : call.origins)
+        if (const auto known = from.origins.find(name); known != from.origins.end()) origin = known->second;
     against = fmt::format("{} against the golden {}", op.name, call.line);
     return find_in_results(call, results, judge_options(request));
 }
