@@ -10,6 +10,8 @@ namespace gradus::cli {
 nlohmann::json json_number(double value);
 // Bytes that are not UTF-8, as names of files may have, are replaced: it is JSON whatever the names are.
 std::string json_text(const nlohmann::json& json);
+// Any other text, with the same bytes replaced.
+std::string as_utf8(const std::string& text);
 // To stdout.
 void print_json(const nlohmann::json& json);
 

@@ -54,14 +54,16 @@ Wish parse_wish(const std::string& value, const Sizes& sizes) {
     size_t at = end_of_base(value);
     Wish wish;
     wish.base = value.substr(0, at);
+    const bool says_shape = is_file(wish.base) && !is_raw_file(wish.base);  // then brackets are left for a part of it
     while (at < value.size() && value[at] != ',') {
         if (value[at] == '[') {
             const size_t end = value.find(']', at);
             if (end == std::string::npos) throw Failure(kUsage, fmt::format("'{}': ']' is missing", value));
             const std::string brackets = value.substr(at, end + 1 - at);
-            if (is_slice(brackets) ? !wish.slice.empty() : wish.shape.has_value())
+            const bool part = is_slice(brackets) || says_shape || (is_raw_file(wish.base) && wish.shape);
+            if (part ? wish.slice.has_value() : wish.shape.has_value())
                 throw Failure(kUsage, fmt::format("'{}': '{}' is not expected there", value, brackets));
-            if (is_slice(brackets))
+            if (part)
                 wish.slice = brackets.substr(1, brackets.size() - 2);
             else
                 wish.shape = parse_list(brackets, sizes);
@@ -80,8 +82,8 @@ Wish parse_wish(const std::string& value, const Sizes& sizes) {
             throw Failure(kUsage, fmt::format("'{}': '{}', expected option=value", value, option));
         wish.options[option.substr(0, equals)] = option.substr(equals + 1);
     }
-    if (!wish.slice.empty() && !is_file(wish.base))
-        throw Failure(kUsage, fmt::format("'{}': [{}] is a part of a file, and this is none", value, wish.slice));
+    if (wish.slice && !is_file(wish.base))
+        throw Failure(kUsage, fmt::format("'{}': [{}] is a part of a file, and this is none", value, *wish.slice));
     return wish;
 }
 

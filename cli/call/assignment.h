@@ -14,11 +14,12 @@ struct Assignment {
 };
 Assignment parse_assignment(const std::string& text);
 
-// How a tensor is wished for: base[shape]:dtype[slice],option=value.
+// How a tensor is wished for: base[shape]:dtype[slice],option=value. A .npy or .npz says its shape by itself: its
+// brackets are a slice whatever is in them. A .bin says none: its first brackets without a colon are the shape.
 struct Wish {
     std::string base;  // a generator or a path; empty: as the catalogue's example says
     std::optional<Shape> shape;
-    std::string slice;  // of a file: what lies between brackets with a colon or an ellipsis
+    std::optional<std::string> slice;  // of a file: what lies between the brackets
     std::optional<aclDataType> dtype;
     std::map<std::string, std::string> options;
 };

@@ -66,7 +66,7 @@ class Builder {
     std::map<std::string, Tensor> tensors_;
     std::map<std::string, nlohmann::json> attributes_;
     std::map<std::string, std::vector<int64_t>> arrays_;
-    std::map<std::string, Call> forwards_;  // run already, by operator
+    std::map<std::string, Call> forwards_;  // run already, by operator and changes
     std::map<std::string, std::string> origins_;
     bool strict_ = false;  // an input is a file: nothing is made up unasked
     bool judged_;          // factors must be given, too

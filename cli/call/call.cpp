@@ -196,13 +196,18 @@ void Builder::make_input(const Argument& argument) {
     bind(argument, dtype, shape);
 }
 
-// Runs the other operator on what both have in common; what it has besides is made up by its own examples.
+// Runs the other operator on what both have in common, but for what the example changes; what it has besides is made up
+// by its own examples.
 Tensor Builder::referred(const Argument& argument) {
     expect_given(argument);
     origins_[argument.name] = "computed: " + argument.example.substr(1);
-    const size_t dot = argument.example.find('.');
-    const std::string name = argument.example.substr(1, dot - 1), output = argument.example.substr(dot + 1);
-    if (forwards_.count(name) == 0) {
+    std::vector<std::string> changes = split(argument.example, ',');
+    const std::string reference = changes.front();
+    changes.erase(changes.begin());
+    const size_t dot = reference.find('.');
+    const std::string name = reference.substr(1, dot - 1), output = reference.substr(dot + 1);
+    const std::string key = name + argument.example.substr(reference.size());
+    if (forwards_.count(key) == 0) {
         std::optional<aclDataType> dtype = dtype_;
         for (const Argument& other : op_.arguments)
             if (const auto settled = settled_dtype(other);
@@ -210,14 +215,15 @@ Tensor Builder::referred(const Argument& argument) {
                 dtype = settled;
         Builder builder(find_operator(name), seed_, dtype);
         builder.inherit(*this);
+        builder.read(changes);
         const Call call = builder.complete();
         std::optional<ScopedOption> golden;  // f64 is golden's
         if (std::ranges::any_of(call.tensors, [](const auto& t) { return t.second.dtype() == ACL_DOUBLE; }))
             golden.emplace("precision", "golden");
         run(call);
-        forwards_.emplace(name, call);
+        forwards_.emplace(key, call);
     }
-    const auto& tensors = forwards_.at(name).tensors;
+    const auto& tensors = forwards_.at(key).tensors;
     const auto found = tensors.find(output);
     if (found == tensors.end())
         throw Failure(kEnvironment, fmt::format("the catalogue's {} has no output", argument.example));
@@ -278,7 +284,7 @@ Call make_call(const Operator& op, const std::vector<std::string>& words, bool j
         return argument == nullptr ? name != "dtype" && name != "seed" : argument->direction == Argument::input;
     });
     std::vector<std::string> all = words;
-    for (const std::string& small : sized ? std::vector<std::string>() : split(op.tiny, ' ')) {
+    for (const std::string& small : sized ? std::vector<std::string>() : split(op.small, ' ')) {
         const std::string start = parse_assignment(small).name + "=";
         if (std::none_of(words.begin(), words.end(), [&](const auto& word) { return word.starts_with(start); }))
             all.push_back(small);

@@ -1,6 +1,7 @@
 // An operator's call from words: name=value as on the command line, the rest made up as the catalogue says.
 //
 //   x=file.npy  x:bf16=file.npy  x=file.bin:bf16[4096,22016]         from a file
+//   x=file.npy[3,0:4]  x=file.bin:bf16[64,8][0:4]                    from a part of it, as NumPy writes it
 //   x=randn[4,8]:bf16,seed=7  uniform[..],low=-1,high=1  arange[..]  zeros  ones  causal_mask  topk  full[..],value=3
 //   x=[4096,22016]:bf16                                              the catalogue's own generator, of that shape
 //   T1=4096  V=1000                                                  a named size of the catalogue's shapes

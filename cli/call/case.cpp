@@ -71,7 +71,8 @@ Case read_case(const std::string& directory) {
     if (all.is_discarded() || !all.is_object() || !all.contains("schema") || all.at("schema") != kSchema)
         throw Failure(kUsage, fmt::format("{}: no case of this version ({})", path, kSchema));
     try {
-        Case result{all.at("operator"), {}, all.value("limits", "")};
+        Case result{all.at("operator"), {}, all.value("limits", ""), {}};
+        const auto origins = all.value("origins", std::map<std::string, std::string>());
         const Operator& op = find_operator(result.op);
         for (const Argument& argument : op.arguments) {
             if (argument.direction == Argument::output) {
@@ -86,10 +87,12 @@ Case read_case(const std::string& directory) {
                 continue;
             }
             const json& value = list.at(argument.name);
-            result.words.push_back(argument.is_tensor() ? fmt::format("{}{}={}/{}", argument.name,
-                                                                      value.at("dtype") == "f64" ? ":f64" : "",
-                                                                      directory, value.at("file").get<std::string>())
-                                                        : argument.name + "=" + word_of(value));
+            const std::string word =
+                argument.is_tensor() ? directory + "/" + value.at("file").get<std::string>() : word_of(value);
+            const char* const type = argument.is_tensor() && value.at("dtype") == "f64" ? ":f64" : "";
+            result.words.push_back(argument.name + type + "=" + word);
+            if (const auto origin = origins.find(argument.name); origin != origins.end())
+                result.origins[argument.name] = origin->second + (argument.is_tensor() ? " (" + word + ")" : "");
         }
         return result;
     } catch (const json::exception& wrong) {

@@ -60,6 +60,7 @@ Operator operator_of(const json& j) {
     for (const json& bench : j.value("bench", json::array()))
         op.bench.push_back({bench.value("model", ""), bench.at("arguments"), bench.value("scale", 1.0)});
     op.tiny = j.value("tiny", "");
+    op.small = j.value("small", op.tiny);
     op.limit = j.value("limit", json());
     for (const json& mistake : j.value("mistakes", json::array()))
         op.mistakes.push_back({mistake.at("name"), mistake.value("arguments", ""), mistake.value("terms", "")});

@@ -44,8 +44,8 @@ struct Operator {
     std::vector<Argument> arguments;
     std::vector<std::string> sweep;  // argument lists, as for gradus run
     std::vector<BenchCase> bench;
-    std::string tiny;
-    nlohmann::json limit;  // {"kind": "stream", "reads", "writes", "strip"} or {"kind": "matrix", "flops"}
+    std::string tiny, small;  // so small that only the call counts; the case where nobody says a size
+    nlohmann::json limit;     // {"kind": "stream", "reads", "writes", "strip"} or {"kind": "matrix", "flops"}
     std::map<std::string, double> targets;  // by dtype
     std::vector<FormulaMistake> mistakes;
     nlohmann::json json;  // all of it, for --json

@@ -118,16 +118,32 @@ class Maker {
         if (shape.size() < 2)
             throw Failure(kUsage, fmt::format("causal_mask: shape {}, expected rank 2 or more", text(shape)));
         const int64_t columns = shape.back(), rows = shape[shape.size() - 2];
-        fill(tensor_, [&](int64_t i) { return i % columns > i / columns % rows ? 1.0 : 0.0; });
+        // the last row sees everything, however many keys came before the first
+        fill(tensor_, [&](int64_t i) { return i % columns > i / columns % rows + columns - rows ? 1.0 : 0.0; });
     }
-    // Besides, every eighth row is masked as a whole: there a gradient is zero because of the mask alone.
+    // Besides, the first keys are masked, as those of a shorter sequence are, so that a single row has a mask, too; and
+    // every eighth row as a whole: there a gradient is zero because of the mask alone. Both differ from one matrix to
+    // the next: who takes the mask of another batch is seen.
     void attention_mask() const {
         causal_mask();
         const Shape& shape = tensor_.shape();
-        const int64_t columns = shape.back(), rows = shape[shape.size() - 2];
-        for (int64_t i = 0; i < tensor_.count(); ++i)
-            if (const int64_t row = i / columns % rows; row % 8 == std::min<int64_t>(5, rows - 1) && rows > 1)
-                tensor_.set(i, 1);
+        const int64_t columns = shape.back(), rows = shape[shape.size() - 2], period = std::min<int64_t>(rows, 8);
+        for (int64_t i = 0; i < tensor_.count(); ++i) {
+            const int64_t row = i / columns % rows, matrix = i / columns / rows;
+            const int64_t padding = columns == 1 ? 0 : 1 + matrix % std::min<int64_t>(4, columns - 1);
+            const bool whole = rows > 1 && row % period == (std::min<int64_t>(5, rows - 1) + 3 * matrix) % period;
+            if (whole || i % columns < padding) tensor_.set(i, 1);
+        }
+    }
+    // Both sides of both ends first: half of all; the others around and between them.
+    void targets() const {
+        const auto start = static_cast<int64_t>(option("start", static_cast<double>(size_or("vocabStartIndex", 0))));
+        const auto end = static_cast<int64_t>(option("end", static_cast<double>(size_or("vocabEndIndex", start))));
+        const int64_t around = std::max<int64_t>(1, (end - start) / 8), low = start - around;
+        const int64_t edges[] = {end - 1, start, end, start - 1};
+        fill(tensor_, [&](int64_t i) {
+            return static_cast<double>(i % 8 < 4 ? edges[i % 8] : low + random_.below(i, end + around - low));
+        });
     }
     void topk() const;
 
@@ -148,8 +164,15 @@ class Maker {
     const Random random_;
 };
 
-// [rows, heads, count]: the first block of the row's batch, the row's own, and others before it at random, one out of
-// each of count stretches, so that none comes twice; where there are too few before it, whatever the batch has.
+// One of each of `parts` stretches of [0, count): the part-th. None comes twice while parts is at most count.
+int64_t one_of(const Random& random, int64_t draw, int64_t part, int64_t parts, int64_t count) {
+    const int64_t low = count * part / parts, high = count * (part + 1) / parts;
+    return low + random.below(draw, high - low);
+}
+
+// [rows, heads, count], none twice in a row: its own block, the first of its batch, others before it at random; where
+// there are too few, some beyond it, which causal attention must not see, then -1. Every eighth row has a -1 anyway.
+// The list begins anywhere, so that every place of it matters.
 void Maker::topk() const {
     const Shape& shape = tensor_.shape();
     if (shape.size() != 3) throw Failure(kUsage, fmt::format("topk: shape {}, expected rank 3", text(shape)));
@@ -160,16 +183,25 @@ void Maker::topk() const {
         static_cast<int64_t>(option("keys", static_cast<double>(size_or("T2", std::max(rows, size * count)))));
     const std::vector<int64_t> row_ends = ends("row_ends", "actualSeqQLenOptional", rows);
     const std::vector<int64_t> key_ends = ends("key_ends", "actualSeqKvLenOptional", keys);
+    const auto block = [&](int64_t list, int64_t place, int64_t row, int64_t blocks) -> int64_t {
+        const int64_t own = std::min(row / size, blocks - 1), draw = list * count + place;
+        const int64_t seen = std::min(count, own + 1);  // its own, the first, and seen - 2 between them
+        const int64_t beyond = std::min(count - seen, blocks - 1 - own);
+        if (row % 8 == 3 && place == count - 1) return -1;
+        if (place == 0) return own;
+        if (place == 1 && own > 0) return 0;
+        if (place < seen) return 1 + one_of(random_, draw, place - 2, seen - 2, own - 1);
+        if (place - seen < beyond) return own + 1 + one_of(random_, draw, place - seen, beyond, blocks - 1 - own);
+        return -1;
+    };
     fill(tensor_, [&](int64_t i) {
-        const int64_t c = i % count, row = i / count / heads;
+        const int64_t list = i / count, row = list / heads;
         size_t batch = 0;
         while (batch + 1 < std::min(row_ends.size(), key_ends.size()) && row >= row_ends[batch]) ++batch;
         const int64_t row_base = batch == 0 ? 0 : row_ends[batch - 1], key_base = batch == 0 ? 0 : key_ends[batch - 1];
         const int64_t blocks = std::max<int64_t>(1, (key_ends[batch] - key_base + size - 1) / size);
-        const int64_t own = std::min((row - row_base) / size, blocks - 1), range = own < count ? blocks : own;
-        const int64_t low = range * c / count, high = range * (c + 1) / count;
-        if (c == 0) return 0.0;
-        return static_cast<double>(c == 1 ? own : low + random_.below(i, std::max<int64_t>(1, high - low)));
+        const int64_t first = random_.below(rows * heads * count + list, count);
+        return static_cast<double>(block(list, (i + first) % count, row - row_base, blocks));
     });
 }
 
@@ -188,8 +220,12 @@ const std::vector<Generator>& all_generators() {
         {{"index", "low=0,high=", "integers below high"}, &Maker::index},
         {{"randbool", "p=0.5", "1 with probability p"}, &Maker::randbool},
         {{"mask_bits", "p=0.25", "eight random bits a byte"}, &Maker::mask_bits},
-        {{"causal_mask", "", "1 right of the diagonal of the last two dims"}, &Maker::causal_mask},
-        {{"attention_mask", "", "causal_mask, and 1 in every eighth row of it"}, &Maker::attention_mask},
+        {{"targets", "start=,end=", "numbers of words at, around and between the ends of a part of the vocabulary"},
+         &Maker::targets},
+        {{"causal_mask", "", "1 right of the diagonal that ends in the last corner of the last two dims"},
+         &Maker::causal_mask},
+        {{"attention_mask", "", "causal_mask, and 1 for the first keys and every eighth row, others in every batch"},
+         &Maker::attention_mask},
         {{"topk", "size=,keys=,row_ends=,key_ends=", "blocks of keys for each row, as sparse attention selects them"},
          &Maker::topk},
     };

@@ -54,8 +54,11 @@ void Builder::expect_dtype() const {
 void Builder::place(const Assignment& word) {
     const Argument* argument = op_.find(word.name);
     if (argument != nullptr && argument->is_tensor()) {
+        if (word.value.empty())
+            throw Failure(kUsage, fmt::format("{0}: nothing behind the =; write {0}=FILE or {0}=[4,8]", word.name));
         if (!wish_texts_.emplace(word.name, word.value).second) throw Failure(kUsage, word.name + ": given twice");
         as_[word.name] = word.dtype;
+        tensors_.erase(word.name);  // one that was inherited
     } else if (argument != nullptr) {
         if (!texts_.emplace(word.name, word.value).second) throw Failure(kUsage, word.name + ": given twice");
     } else if (word.name == "dtype") {
@@ -106,18 +109,15 @@ void Builder::read(const std::vector<std::string>& words) {
 void Builder::load_file(const Argument& argument, Wish& wish) {
     if (argument.direction == Argument::output) throw Failure(kUsage, "an output is not read from a file");
     strict_ = true;
-    origins_[argument.name] = "file " + wish.base;
+    origins_[argument.name] = "file " + wish.base + (wish.slice ? "[" + *wish.slice + "]" : "");
     const aclDataType* as = wish.dtype ? &*wish.dtype : nullptr;
     const bool raw = is_raw_file(wish.base);
     if (raw && (!wish.shape || as == nullptr)) {
-        if (!wish.slice.empty())
-            throw Failure(kUsage, "a part of a .bin wants its dtype and shape: FILE.bin:bf16[4,8][0:2]");
+        if (wish.slice) throw Failure(kUsage, "a part of a .bin wants its dtype and shape: FILE.bin:bf16[4,8][0:2]");
         return;  // the rest of the call may tell its shape
     }
     Tensor tensor = raw ? read_raw(wish.base, *as, *wish.shape) : read_npy(wish.base, as, false, argument.name);
-    if (wish.shape && *wish.shape != tensor.shape())
-        throw Failure(kUsage, fmt::format("{} holds {}, not {}", wish.base, text(tensor.shape()), text(*wish.shape)));
-    if (!wish.slice.empty()) tensor = sliced(tensor, wish.slice);
+    if (wish.slice) tensor = sliced(tensor, *wish.slice);
     wish.shape = tensor.shape();
     wish.dtype = tensor.dtype();
     tensors_.emplace(argument.name, tensor);

@@ -19,6 +19,8 @@ constexpr char kFooter[] =
     "Exit codes: 0 right, 1 mismatch, 2 usage, 3 unsupported, 4 environment.\n"
     "`gradus COMMAND --help` has examples.";
 
+constexpr int kMostThreads = 1024;  // as the library's num_threads has it
+
 const auto kEvery = [](const CLI::App*) { return true; };
 
 // CLI11's ranges let NaN pass, which is below nothing and above nothing.
@@ -50,7 +52,7 @@ class Command {
     void threads() const {
         app_->add_option("--threads", options_->threads, "how many of them work")
             ->type_name("N")
-            ->check(CLI::Range(1, 1 << 16));
+            ->check(CLI::Range(1, kMostThreads));
     }
     void seed() const {
         app_->add_option("--seed", options_->seed, "of everything made up; the same as seed=N")

@@ -51,7 +51,7 @@ void print_text(const Operator& op) {
     fmt::print("{}\n{}\n", table(rows), table(kReturnCodes));
     fmt::print("products   {}\ndocument   {}\n", fmt::join(op.products, ", "), op.document);
     if (!op.roundings.empty()) fmt::print("roundings  {}\n", op.roundings);
-    if (!op.tiny.empty()) fmt::print("try        gradus run {} {}\n", op.name, op.tiny);
+    if (!op.small.empty()) fmt::print("try        gradus run {} {}\n", op.name, op.small);
     fmt::print("\nThe limits of the device are lifted by GRADUS_LIMITS=off, or --limits off.\n");
 }
 

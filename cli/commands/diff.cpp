@@ -24,13 +24,15 @@ JudgeOptions judge_options(const DiffOptions& request) {
     return {.top = static_cast<size_t>(request.top), .rtol = request.rtol, .atol = request.atol};
 }
 
-// FILE.npy, FILE.npy:bf16, FILE.bin:bf16[4,8], with or without NAME= or NAME:bf16= in front.
+// FILE.npy, FILE.npy:bf16[3], FILE.bin:bf16[4,8], with or without NAME= or NAME:bf16= in front.
 Tensor read_tensor(const std::string& text) {
     const bool named = text.find('=') < text.find_first_of("/.");
     Assignment word = named ? parse_assignment(text) : Assignment{"", text, {}};
     const Wish wish = parse_wish(word.value, {});
     const std::optional<aclDataType> as = wish.dtype ? wish.dtype : word.dtype;
-    const auto part = [&wish](const Tensor& whole) { return wish.slice.empty() ? whole : sliced(whole, wish.slice); };
+    const auto part = [&wish](const Tensor& whole) { return wish.slice ? sliced(whole, *wish.slice) : whole; };
+    if (!is_file(wish.base) && wish.shape)
+        throw Failure(kUsage, fmt::format("'{}': a part is taken of a .npy, a .npz or a .bin", word.value));
     if (!is_raw_file(wish.base)) return part(read_npy(wish.base, as ? &*as : nullptr, true, word.name));
     if (!as || !wish.shape)
         throw Failure(kUsage, fmt::format("{}: a .bin says neither dtype nor shape; write {}:bf16[4096,1024]",
@@ -135,7 +137,9 @@ std::vector<Finding> diff_operator(const DiffOptions& request, std::string& agai
     std::vector<std::string> words = from.words;
     for (const std::string& word : with_seed(parts.call, request.seed))
         if (std::ranges::count(words, word) == 0) words.push_back(word);
-    const Call call = make_call(op, words, true);
+    Call call = make_call(op, words, true);
+    for (auto& [name, origin] : call.origins)
+        if (const auto known = from.origins.find(name); known != from.origins.end()) origin = known->second;
     against = fmt::format("{} against the golden {}", op.name, call.line);
     return find_in_results(call, results, judge_options(request));
 }
@@ -149,8 +153,8 @@ const char kDiffExamples[] =
     "  gradus diff --op SwiGluGrad out=got.npy x=x.npy yGrad=g.npy dim=-1\n"
     "  gradus run SwiGluGrad x=[64,512] dtype=bf16 --case mine; gradus diff --case mine out=got.npy\n"
     "  gradus diff --op FusedLinearCrossEntropyLossGrad weightGradOut:bf16=got.npy input=... --json\n"
-    "A file: FILE.npy, FILE.npy:bf16 (raw 16-bit words), FILE.bin:DTYPE[SHAPE]. WANT may be of a wider dtype than "
-    "GOT.\n"
+    "A file: FILE.npy, FILE.npy:bf16 (raw 16-bit words), FILE.bin:DTYPE[SHAPE]; a part of one as NumPy writes it:\n"
+    "'FILE.npy[3,0:4]', 'FILE.bin:DTYPE[SHAPE][3]'. WANT may be of a wider dtype than GOT.\n"
     "Verdicts: equal, kept, rounded (exit 0); imprecise, wrong (exit 1). docs/diff.md has the rules.";
 
 void diff_command(const DiffOptions& request, Session& session) {

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "cli/base/clock.h"
-
+#include "cli/base/json.h"
 #include "cli/base/write_file.h"
 #include "gradus/gradus.h"
 
@@ -180,7 +180,7 @@ void Page::write(const std::string& path, const std::string& line) const {
         "<footer><p><code>{}</code></p><p>{}, gradus {}</p></footer>\n</main>\n{}</body>\n</html>\n",
         title, kStyle, title, body_, escaped(line), utc_time(), gradusVersion(),
         body_.find("class=\"map\"") == std::string::npos ? "" : fmt::format("<script>{}</script>\n", kScript));
-    write_file(path, {html});
+    write_file(path, {as_utf8(html)});  // it says that it is UTF-8; the names of files may be anything
 }
 
 }  // namespace gradus::cli

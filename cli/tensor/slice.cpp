@@ -51,11 +51,15 @@ Part part_of(const std::string& text, int64_t size, const std::string& slice) {
         return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
     };
     const int64_t begin = place(fields[0], 0), end = place(fields[1], size);
+    // of a dim without elements the part is as it is; else nothing is a mistake, and would be equal to anything
+    if (begin >= end && size > 0)
+        throw Failure(kUsage, fmt::format("[{}]: '{}' takes nothing of a dim of {}", slice, text, size));
     return {begin, begin < end ? (end - begin - 1) / step + 1 : 0, step, true};
 }
 
 std::vector<Part> parts_of(const Shape& shape, const std::string& slice) {
     std::vector<std::string> texts = split(slice, ',');
+    if (texts.empty()) throw Failure(kUsage, fmt::format("[{}]: expected an index, or begin:end", slice));
     const auto dots = std::ranges::find(texts, "...");
     if (std::ranges::count(texts, "...") > 1) throw Failure(kUsage, fmt::format("[{}]: two ellipses", slice));
     const size_t said = texts.size() - (dots == texts.end() ? 0 : 1);

@@ -5,8 +5,8 @@
 
 namespace gradus::cli {
 
-// "0:4", "::2,3", "...,-1": a copy of that part. A slice beyond the end is cut off as NumPy does, an index beyond it is
-// Failure(kUsage), and so are steps backwards.
+// "3", "0:4", "::2,3", "...,-1": a copy of that part; an index takes its dim away. A slice beyond the end is cut off as
+// NumPy does. Failure(kUsage) for an index beyond it, for a slice that takes nothing and for steps backwards.
 Tensor sliced(const Tensor& tensor, const std::string& slice);
 
 }  // namespace gradus::cli

@@ -40,9 +40,9 @@ ACL_FUNC_VISIBILITY const char* gradusGetOption(const char* name);
 // words over named sizes ("T1,N1,D"), allowed values and limits.
 // For tools that try operators out: of an argument, example (how to make one up) and promise (how near to golden an
 // output is: elementwise, summed or exact; terms, how many it sums; roundings, how often 16-bit types round on the
-// way); of an operator, mistakes (names of wrong formulas, or arguments that give their answers), sweep, bench and tiny
-// (argument lists in the words of the gradus command), limit (what binds its speed), targets (fractions of it) and
-// roundings (what it rounds on the way). Keys are added, never renamed.
+// way); of an operator, mistakes (names of wrong formulas, or arguments that give their answers), sweep, bench, tiny
+// and small (argument lists in the words of the gradus command), limit (what binds its speed), targets (fractions of
+// it) and roundings (what it rounds on the way). Keys are added, never renamed.
 ACL_FUNC_VISIBILITY const char* gradusCatalogue(void);
 
 typedef enum gradusKind {

@@ -9,9 +9,10 @@
 //   mask=none                     an optional argument left out
 //
 // An example says how an argument that nobody gave is made up; an optional one without an example is left out.
-//   randn  uniform,low=0,high=1  full,value=1  zeros  ones  index,high=V  attention_mask  topk     of a tensor
+//   randn  uniform,low=0,high=1  full,value=1  zeros  ones  targets  attention_mask  topk   of a tensor
 //   0  1/sqrt(D)  N1  TND                                                                   of an attribute
-//   @Operator.output    what that operator makes of the arguments of the same names, at the same sizes
+//   @Operator.output    what that operator makes of the arguments of the same names, at the same sizes;
+//   @Operator.output,mask=zeros  ... but for that one
 #pragma once
 
 #include <span>
@@ -58,7 +59,8 @@ struct NamedMistake {
 struct Trials {
     std::span<const char* const> sweep;  // around the widths of vectors and tiles; small, because golden is slow
     std::span<const BenchCase> bench;
-    const char* tiny;  // so small that only the call counts
+    const char* tiny;        // so small that only the call counts
+    const char* small = "";  // what is tried where nobody says a size, if tiny is too small to show a mistake
     Limit limit;
     std::span<const Target> targets;  // of the dtypes to measure
     const char* roundings = "";       // inside the fast implementation, in words

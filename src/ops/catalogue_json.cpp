@@ -136,6 +136,7 @@ void add_trials(Object& json, const Trials& trials) {
         .add("sweep", list(trials.sweep, quoted, ",\n    "))
         .add("bench", list(trials.bench, bench_json, ",\n    "))
         .text("tiny", trials.tiny)
+        .text("small", trials.small)
         .add("limit", limit_json(trials.limit))
         .add("targets", targets.json())
         .add("mistakes", list(trials.mistakes, mistake_json, ",\n    "));

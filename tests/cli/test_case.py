@@ -64,6 +64,23 @@ class Cases(Case):
         self.made("SwiGlu", "x=[4,8]")
         self.refused("diff", "--case", "case", "out=results/out.npy", "results/out.npy", words=["out: given twice"])
 
+    def test_where_its_arguments_came_from(self):
+        np.save(self.path("g.npy"), np.ones((4, 4), np.float32))
+        for words, want in ((["SwiGlu", "x=[4,8]"], {"x": "made up: randn, seed 0 (case/x.npy)", "dim": "default"}),
+                            (["SwiGluGrad", "yGrad=g.npy", "x=randn[4,8],seed=3", "dim=1"],
+                             {"yGrad": "file g.npy (case/yGrad.npy)", "x": "made up: randn, seed 3 (case/x.npy)",
+                              "dim": "given"})):
+            self.made(*words)
+            report = self.json("diff", "--case", "case", "out=results/out.npy")
+            self.assertEqual(report["arguments"], want)
+        self.made("SwiGlu", "x=[4,8]")
+        path = self.directory / "case" / "case.json"
+        case = json.loads(path.read_text(encoding="utf-8"))
+        del case["origins"]
+        path.write_text(json.dumps(case))
+        report = self.json("diff", "--case", "case", "out=results/out.npy")
+        self.assertEqual(report["arguments"], {"x": "file case/x.npy", "dim": "given"})
+
     def test_seeds(self):
         for word in ("seed=-1", "x=randn[4,8],seed=-1"):
             words = [word] if word.startswith("x=") else ["x=[4,8]", word]

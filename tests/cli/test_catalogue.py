@@ -121,6 +121,9 @@ class Unknown(Case):
             (["run", "SwiGlu", "--limits", "maybe"], ["maybe", "{on,off}"]),
             (["run", "SwiGlu", "--isa", "sse9"], ["sse9", "scalar"]),
             (["run", "SwiGlu", "--threads", "0"], ["--threads", "1 to"]),
+            (["run", "SwiGlu", "--threads", "1025"], ["--threads", "1 to 1024"]),
+            (["run", "SwiGlu", "out="], ["out: nothing behind the ="]),
+            (["run", "SwiGlu", "x="], ["x: nothing behind the ="]),
         ):
             with self.subTest(arguments):
                 message = self.refused(*arguments, words=words)

@@ -322,7 +322,43 @@ class Elsewhere(Files):
                               ("0:1:2:3", "begin:end:step"), ("...,...", "two ellipses")):
             self.refused("run", "SwiGlu", f"x=a.npy[{slice_}]", words=["x: ", words])
         self.refused("run", "SwiGlu", "x=randn[0:4]", words=["x: ", "part of a file"])
-        self.refused("run", "SwiGlu", "x=a.npy[6,5]", words=["x: ", "holds [6,5,8]"])
+
+    def test_an_index(self):
+        np.save(self.path("a.npy"), self.x)
+        np.savez(self.path("a.npz"), x=self.x, other=self.x * 2)
+        self.x.tofile(self.path("a.bin"))
+        for word, want in (("a.npy[3]", self.x[3]), ("a.npy[-1]", self.x[-1]), ("a.npy[3,2]", self.x[3, 2]),
+                           ("a.npy:f32[0,1:3]", self.x[0, 1:3]), ("a.npz/other[3]", self.x[3] * 2),
+                           ("a.bin:f32[6,5,8][3]", self.x[3]), ("a.bin[6,5,8]:f32[3,2]", self.x[3, 2])):
+            with self.subTest(word):
+                np.testing.assert_allclose(self.run_on("x=" + word), swi_glu(want), rtol=1e-6)
+                np.save(self.path("want.npy"), want)
+                self.gradus("diff", word, "want.npy")
+        self.gradus("check", "SwiGlu", "x=a.npy[3]", "--quick")
+        report = self.json("diff", "--op", "SwiGlu", "out=y.npy", "x=a.npy[3,2]")
+        self.assertEqual(report["arguments"]["x"], "file a.npy[3,2]")
+        self.refused("run", "SwiGlu", "x=a.npy[6,5]", words=["x: [6,5]: index 6, the dim has 6"])
+        self.refused("run", "SwiGlu", "x=a.npy[0][1]", words=["x: ", "'[1]' is not expected there"])
+
+    def test_parts_of_two_files(self):
+        np.save(self.path("a.npy"), self.x)
+        for got, want in (("a.npy[3]", "a.npy[4]"), ("a.npy[0,1]", "a.npy[1,1]"), ("a.npy[0,1,2]", "a.npy[0,1,3]"),
+                          ("a.npy[0:2]", "a.npy[1:3]")):
+            self.gradus("diff", got, got)
+            self.gradus("diff", got, want, exit=1)
+        self.refused("diff", "a.npy[3]", "a.npy", words=["GOT has shape [5,8], WANT has [6,5,8]"])
+        os.rename(self.path("a.npy"), self.path("a"))
+        self.refused("diff", "a[3]", "a[4]", words=["a[3]", "a part"])
+
+    def test_a_part_without_elements(self):
+        np.save(self.path("a.npy"), self.x)
+        for slice_ in ("4:2", "6:", "0:0", ":,5:9", "...,-1:3"):
+            with self.subTest(slice_):
+                word = f"a.npy[{slice_}]"
+                self.refused("diff", word, word, words=["takes nothing of a dim of"])
+                self.refused("run", "SwiGlu", "x=" + word, words=["x: ", "takes nothing of a dim of"])
+        for slice_ in ("", " "):
+            self.refused("diff", f"a.npy[{slice_}]", "a.npy", words=["expected an index"])
 
     def test_stdin(self):
         for save in (np.save, np.savez):

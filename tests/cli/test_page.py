@@ -1,10 +1,12 @@
 """The pages: well-formed, self-contained, and said in words what is drawn."""
 import html.parser
+import os
+import subprocess
 import unittest
 
 import faults
 import numpy as np
-from common import MISMATCH, RIGHT, Case
+from common import BINARY, MISMATCH, RIGHT, Case
 
 VOID = {"meta", "link", "br", "hr", "img"}
 
@@ -52,6 +54,14 @@ class Pages(Case):
         self.assertEqual(checker.seen.count("h1"), 1)
         self.assertLess(len(text), 600_000)
         return checker
+
+    def test_names_that_are_no_utf8(self):
+        name = os.fsdecode(b"bad\xff\xc3.npy")
+        np.save(self.directory / name, np.ones((2, 4), np.float32))
+        subprocess.run([BINARY, "diff", name, name, "--html", "page.html"], cwd=self.directory, check=True,
+                       stdout=subprocess.DEVNULL)
+        text = (self.directory / "page.html").read_bytes().decode("utf-8")
+        self.assertIn("bad\ufffd\ufffd.npy", text)
 
     def test_every_verdict(self):
         want = np.random.default_rng(0).normal(size=(64, 96)).astype(np.float32)

@@ -22,9 +22,10 @@ constexpr Products kProducts = {.a2 = true, .a3 = true};
 constexpr Argument kStatsArguments[] = {
     input("input", kHalves, "BT,H", "randn", "H at most 65534"),
     input("weight", kHalves, "V,H", kWeights, "H at most 65534"),
-    input("target", kIndices, "BT", "index,high=V+V/4"),
-    attribute("vocabStartIndex", GRADUS_INT, "0 or more", "0"),
-    attribute("vocabEndIndex", GRADUS_INT, "vocabStartIndex or more, exclusive", "V"),
+    input("target", kIndices, "BT", "targets"),
+    // The second of equal parts: in the first, nobody sees whether its start is subtracted.
+    attribute("vocabStartIndex", GRADUS_INT, "0 or more", "V"),
+    attribute("vocabEndIndex", GRADUS_INT, "vocabStartIndex or more, exclusive", "vocabStartIndex+V"),
     output("logitsMaxLocalOut", kF32, "BT", Promise::summed, "H"),
     output("sumExpLogitsLocalOut", kF32, "BT", Promise::summed, "H*V"),
     output("predictedLogitsLocalOut", kF32, "BT", Promise::summed, "2*H"),

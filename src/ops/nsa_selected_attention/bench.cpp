@@ -26,6 +26,8 @@ constexpr BenchCase kBench[] = {
      "T1=5120 T2=5120 N1=16 N2=1 D=192 Dv=128 selectedBlockSize=32 selectedBlockCount=32 "
      "sparseMode=0 actualSeqQLenOptional=[1024,2048,3072,5120] actualSeqKvLenOptional=[1024,2048,3072,5120]"}};
 constexpr char kTiny[] = "T1=4 T2=32 N1=4 N2=1 D=128 Dv=128 selectedBlockSize=16 selectedBlockCount=1";
+// Rows of several blocks, more of them than are selected: of one block every selection is right.
+constexpr char kSmall[] = "T1=56 T2=64 N1=4 N2=2 D=128 Dv=128 selectedBlockSize=16 selectedBlockCount=2";
 // With AMX 0.3 of its peak is wanted: at that rate everything around the tiles shows.
 constexpr Target kTargets[] = {{"bf16", 0.65}, {"f16", 0.55}, {"amx", 0.30}};
 
@@ -84,6 +86,7 @@ constexpr NamedMistake kGradMistakes[] = {
 constexpr Trials kForwardTrials = {.sweep = kSweep,
                                    .bench = kBench,
                                    .tiny = kTiny,
+                                   .small = kSmall,
                                    .limit = {.flops = "2*T1*N1*selectedBlockSize*selectedBlockCount*(D+Dv)"},
                                    .targets = kTargets,
                                    .roundings = "exp(S - max) to the 16-bit type",
@@ -91,6 +94,7 @@ constexpr Trials kForwardTrials = {.sweep = kSweep,
 constexpr Trials kGradTrials = {.sweep = kSweep,
                                 .bench = kBench,
                                 .tiny = kTiny,
+                                .small = kSmall,
                                 .limit = {.flops = "2*T1*N1*selectedBlockSize*selectedBlockCount*(3*D+2*Dv)"},
                                 .targets = kTargets,
                                 .roundings = "P and dS to the 16-bit type",

@@ -24,7 +24,8 @@ constexpr Argument kForwardArguments[] = {
 
 constexpr Argument kBackwardArguments[] = {
     input("gradOutput", kFloats, kShape, "randn", kLimits),
-    input("y", kFloats, kShape, "@ScaledMaskedSoftmax.y", kLimits),
+    // Without the mask, which would leave zeros where it is true: a gradient that ignores it would be right.
+    input("y", kFloats, kShape, "@ScaledMaskedSoftmax.y,mask=zeros", kLimits),
     input("mask", kMaskTypes, kMaskShape, "attention_mask"),
     attribute("scale", GRADUS_DOUBLE, "narrowed to float", Value(1.0)),
     attribute("fixTriuMask", GRADUS_BOOL, "false", Value(false)),
