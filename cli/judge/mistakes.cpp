@@ -9,7 +9,7 @@ namespace gradus::cli {
 namespace {
 
 constexpr double kEnough = 0.98;
-constexpr std::chrono::seconds kScan(2);  // right answers are searched, too
+constexpr std::chrono::seconds kScan(2);  // for all blocks of all sums: right answers are searched, too
 
 // How many rows (of a vector: elements) have their say in the squares of the errors.
 double rows_with_errors(const Subject& subject, const Tolerance& tolerance) {
@@ -57,7 +57,8 @@ class Search {
   private:
     // Where the slack is wide, many answers have all of the errors; the right one leaves hardly anything of them, and
     // of two parts of a long sum the wrong one may leave little.
-    bool found() const { return best_.share >= kEnough && best_.left < (best_.part ? 1e-5 : 0.01); }
+    bool found() const { return explained() && best_.left < (best_.part ? 1e-5 : 0.01); }
+    bool explained() const { return best_.share >= kEnough; }
 
     std::optional<Comparison> compared(const Answers::Mistake& mistake, int64_t begin, int64_t end) {
         std::optional<Values> answer = answers_.mistaken(mistake, begin, end);
@@ -118,7 +119,7 @@ class Search {
             (of_low > of_high ? end : begin) = middle;
         }
         if (likeness >= 0.2) refine(mistake, begin, end);
-        if (!found()) search_blocks(mistake);
+        if (!found() && !(explained() && !best_.part)) search_blocks(mistake);
     }
 
     // Its ends, step by step.
@@ -144,10 +145,11 @@ class Search {
     // Where few rows have a say, halves are alike by chance: every block that a kernel may go by.
     void search_blocks(const Answers::Mistake& mistake) {
         if (chance_ < 1e-10) return;
-        const auto until = std::chrono::steady_clock::now() + kScan;
+        const auto now = [] { return std::chrono::steady_clock::now(); };
+        if (!scan_ends_) scan_ends_ = now() + kScan;
         for (const int64_t size : {128, 64, 32, 16, 8})
             for (int64_t begin = 0; begin + size < mistake.terms; begin += size) {
-                if (found() || !answers_.in_time() || std::chrono::steady_clock::now() > until) return;
+                if (found() || !answers_.in_time() || now() > *scan_ends_) return;
                 consider(mistake, begin, begin + size, true);
             }
     }
@@ -172,6 +174,7 @@ class Search {
     const double slack_, chance_;
     Values answer_;
     FoundMistake best_;
+    std::optional<std::chrono::steady_clock::time_point> scan_ends_;
 };
 
 }  // namespace

@@ -214,7 +214,7 @@ PLANTED(tensor_of_freed_memory) {
     aclDestroyTensor(ty);
 }
 
-// expect use-after-free argument=src
+// expect use-after-free error-ignored argument=src
 PLANTED(copy_of_freed_memory) {
     Buffer x(kX), y(kX);
     char host[16];
