@@ -148,10 +148,14 @@ void Sanitizer::tell_touches() {
 }
 
 void Sanitizer::tell_touch(const Touch& touch) {
-    const Memory* memory = shadow_.by_id(touch.allocation);
-    if (memory == nullptr) memory = shadow_.find_freed(touch.address);
+    Memory* const live = shadow_.by_id(touch.allocation);
+    const Memory* const memory = live != nullptr ? live : shadow_.find_freed(touch.address);
     if (memory == nullptr) return;
     const auto offset = static_cast<size_t>(touch.address - memory->info.address);
+    if (live != nullptr) {  // its page is open now: what the host writes there, nobody sees
+        const size_t begin = offset / page_size() * page_size();
+        live->written.add(begin, begin + page_size());
+    }
     const bool device = memory->info.kind == MemoryKind::device;
     Finding finding{
         touch.freed ? "use-after-free"

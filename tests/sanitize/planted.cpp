@@ -319,6 +319,19 @@ PLANTED(host_writes_device_memory) {
     if (read(x, kX)[16] != 7) std::abort();
 }
 
+// Once told, what the host has written counts as written.
+// expect host-touches-device
+PLANTED(host_fills_an_input) {
+    Buffer x(kX, false), y(kY);
+    Stream s;
+    if (mended)
+        MUST(aclrtMemset(x, kX, 0, kX));
+    else
+        std::memset(x.p, 0, kX);  // a
+    glu(x, y, s);
+    sync(s);
+}
+
 // expect host-touches-device
 PLANTED(host_touches_device_memory_with_a_small_stack_for_signals) {
     constexpr size_t kPage = 4096, kStack = 8192;

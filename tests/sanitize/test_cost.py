@@ -22,6 +22,9 @@ class Cost(unittest.TestCase):
                 return
         self.fail(f"{freed:.0f} ns a call after 10,000 frees, {plain:.0f} before")
 
+    def test_conversions(self):
+        self.assertLess(min(nanoseconds("conversions") for _ in range(3)), 1000)  # two calls
+
     def test_views_with_gaps(self):
         # 67,500 pieces, each of which would take nanoseconds to follow
         for name in ("strided_calls", "strided_calls_into_fresh_memory"):

@@ -80,6 +80,12 @@ PROGRAM(tiny_calls) {
                 }));
 }
 
+// Numbers on the host, converted one by one.
+PROGRAM(conversions) {
+    float sum = 0;
+    std::printf("%.0f\n", nanoseconds(100000, [&] { sum += aclFloat16ToFloat(aclFloatToFloat16(sum)); }));
+}
+
 // x: [512, 4096], about a millisecond.
 PROGRAM(large_calls) {
     constexpr int64_t kRowsHere = 512, kColumns = 4096;
