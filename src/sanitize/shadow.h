@@ -19,6 +19,7 @@ class Ranges {
     static constexpr size_t kMost = 100000;
 
     void add(size_t begin, size_t end);
+    void add_all() { all_ = true; }
     void remove(size_t begin, size_t end);
     std::optional<std::pair<size_t, size_t>> first_gap(size_t begin, size_t end) const;
     const std::map<size_t, size_t>& list() const { return ranges_; }

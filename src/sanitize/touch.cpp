@@ -110,13 +110,14 @@ bool Sanitizer::on_touch(const void* address, bool write, uintptr_t interrupted)
         if (tries > 1000) return false;  // the thread that faults may hold it itself
         usleep(1000);
     }
-    const Memory* memory = shadow_.find(address);
-    const bool freed = memory == nullptr;
-    if (freed) memory = shadow_.find_freed(address);
+    Memory* const live = shadow_.find(address);
+    const bool freed = live == nullptr;
+    const Memory* const memory = freed ? shadow_.find_freed(address) : live;
     if (memory == nullptr || (freed && !is_quarantined(address))) return false;
     const size_t unit = page_size();
     auto* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(address) / unit * unit);  // NOLINT
     if (mprotect(page, unit, PROT_READ | PROT_WRITE) != 0) return false;
+    if (!freed) live->written.add_all();  // what the host writes into open pages, nobody sees
 
     const bool inside = calls.inside();  // a call of the interface does it for the program
     if ((inside && findings_.reported != calls.innermost().findings) || touch_count_ == touches_.size()) return true;
@@ -148,14 +149,10 @@ void Sanitizer::tell_touches() {
 }
 
 void Sanitizer::tell_touch(const Touch& touch) {
-    Memory* const live = shadow_.by_id(touch.allocation);
-    const Memory* const memory = live != nullptr ? live : shadow_.find_freed(touch.address);
+    const Memory* memory = shadow_.by_id(touch.allocation);
+    if (memory == nullptr) memory = shadow_.find_freed(touch.address);
     if (memory == nullptr) return;
     const auto offset = static_cast<size_t>(touch.address - memory->info.address);
-    if (live != nullptr) {  // its page is open now: what the host writes there, nobody sees
-        const size_t begin = offset / page_size() * page_size();
-        live->written.add(begin, begin + page_size());
-    }
     const bool device = memory->info.kind == MemoryKind::device;
     Finding finding{
         touch.freed ? "use-after-free"

@@ -35,18 +35,22 @@ def expectations():
 EXPECTED = expectations()
 
 
-def findings(command, code=0):
+def read(path):
+    if not os.path.exists(path):  # a program that never calls the library
+        return ""
+    with open(path) as file:
+        return file.read()
+
+
+def findings(command):
     with tempfile.TemporaryDirectory() as folder:
         log, lines = os.path.join(folder, "log"), os.path.join(folder, "json")
         environment = dict(os.environ, GRADUS_SANITIZE=f"on,log={log},json={lines}", GRADUS_TEST_ROUNDS="1",
                            GRADUS_TEST_SEED="1")
         environment.pop("GRADUS_TEST_LONG", None)
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200)
-        with open(log) as file:
-            text = file.read()
-        with open(lines) as file:
-            found = [json.loads(line) for line in file]
-        assert done.returncode == code, (command, done.returncode, done.stdout[-4000:], done.stderr, text[-2000:])
+        text, found = read(log), [json.loads(line) for line in read(lines).splitlines()]
+        assert done.returncode == 0, (command, done.returncode, done.stdout[-4000:], done.stderr, text[-2000:])
         return sorted({f["id"] for f in found if "summary" not in f}), text
 
 
@@ -88,10 +92,10 @@ class Everything(unittest.TestCase):
         for program in programs:
             name = os.path.basename(program)
             left_out = EXPECTED.get(name, ([], []))[1]
-            if left_out == ["*"]:
-                continue
+            # of an operator's tests those that are about calls: their arithmetic would take an hour
+            which = "*.Executors:*CFunctions:*Views" if "/testing/" in program else "*"
             with self.subTest(name):
-                self.check(name, [program, "--gtest_brief=1", "--gtest_filter=-" + ":".join(left_out)])
+                self.check(name, [program, "--gtest_brief=1", f"--gtest_filter={which}-" + ":".join(left_out)])
 
 
 if __name__ == "__main__":
