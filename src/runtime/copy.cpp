@@ -95,7 +95,9 @@ bool is_mapped(const void* begin, size_t bytes) {
 
 // Freed memory is not live, also while the sanitizer keeps its address.
 bool is_host_memory(const void* begin, size_t bytes) {
-    return is_mapped(begin, bytes) && (memory_policy().quarantine == 0 || (hold(), !is_quarantined(begin)));
+    if (!is_mapped(begin, bytes)) return false;
+    const Lock lock = hold();
+    return !is_quarantined(begin);
 }
 
 // Finds who owns the range and checks that it stays inside. An address that should be the device's but is not ours may

@@ -17,14 +17,7 @@
 
 #include "world.h"
 
-static std::map<std::string, void (*)()>& programs() {
-    static std::map<std::string, void (*)()> all;
-    return all;
-}
-#define CORRECT(name)                                                   \
-    static void name();                                                 \
-    static const bool name##_listed = (programs()[#name] = name, true); \
-    static void name()
+#define CORRECT(name) PROGRAM(name)
 
 CORRECT(polling_the_stream) {
     Buffer x(kX), y(kY);

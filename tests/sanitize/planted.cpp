@@ -17,14 +17,7 @@
 
 static bool mended = false;
 
-static std::map<std::string, void (*)()>& programs() {
-    static std::map<std::string, void (*)()> all;
-    return all;
-}
-#define PLANTED(name)                                                   \
-    static void name();                                                 \
-    static const bool name##_listed = (programs()[#name] = name, true); \
-    static void name()
+#define PLANTED(name) PROGRAM(name)
 
 // expect race argument=src
 PLANTED(read_too_early) {

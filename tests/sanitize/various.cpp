@@ -8,15 +8,6 @@
 
 #include "world.h"
 
-static std::map<std::string, void (*)()>& programs() {
-    static std::map<std::string, void (*)()> all;
-    return all;
-}
-#define PROGRAM(name)                                                   \
-    static void name();                                                 \
-    static const bool name##_listed = (programs()[#name] = name, true); \
-    static void name()
-
 static bool complete(aclrtStream stream) {
     aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
     MUST(aclrtStreamQuery(stream, &status));

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "acl/acl.h"
@@ -24,6 +26,16 @@ inline void must(int code, const char* what) {
     std::_Exit(99);
 }
 #define MUST(call) must(call, #call)
+
+// A program by its name, which the first word of the command line says.
+inline std::map<std::string, void (*)()>& programs() {
+    static std::map<std::string, void (*)()> all;
+    return all;
+}
+#define PROGRAM(name)                                                   \
+    static void name();                                                 \
+    static const bool name##_listed = (programs()[#name] = name, true); \
+    static void name()
 
 // The device takes no strided views of these operators.
 inline void lift_limits() { MUST(gradusSetOption("limits", "off")); }
