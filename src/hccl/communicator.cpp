@@ -109,7 +109,7 @@ Status check_name(const Membership& membership) {
 }
 
 Status Communicator::check_alive() {
-    const Status why = failure();
+    Status why = failure();
     if (why.ok() || lost_in_fork()) return why;
     return {why.code(), concat("comm: has failed: ", why.message())};
 }

@@ -197,7 +197,7 @@ class GlooTransport final : public Transport {
             receives_.clear(), sends_.clear();
             if (Clock::now() >= deadline) return {HCCL_E_TIMEOUT, concat("missing: rank ", peer_)};
             // it is over for that rank, and why is known elsewhere
-            if (const Status why = ask_(peer_); !why.ok()) return why;
+            if (Status why = ask_(peer_); !why.ok()) return why;
             return {HCCL_E_REMOTE, concat("the connection to rank ", peer_, " is lost: ", error.what())};
         }
     }

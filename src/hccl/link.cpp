@@ -78,7 +78,7 @@ Status Link::send(FrameType type, const std::string& key, const std::string& val
     std::string frame(sizeof header, '\0');
     std::memcpy(frame.data(), &header, sizeof header);
     frame += key + value;
-    const Status sent = send_all(socket_, frame.data(), frame.size(), file, Clock::now() + kSoon);
+    Status sent = send_all(socket_, frame.data(), frame.size(), file, Clock::now() + kSoon);
     if (sent.ok() || sent.code() == HCCL_E_TIMEOUT) return sent;
     // the hub has closed it, and may have said why before that
     Status heard;
@@ -103,7 +103,7 @@ Status Link::receive(Clock::time_point deadline) {
     FrameHeader header;
     int file = -1;
     if (!socket_.open()) return hub_is_gone();
-    if (const Status came = receive_all(socket_, &header, sizeof header, &file, deadline); !came.ok()) {
+    if (Status came = receive_all(socket_, &header, sizeof header, &file, deadline); !came.ok()) {
         if (!hub_may_end_ || came.code() == HCCL_E_TIMEOUT) return came;
         socket_.close();
         return {};
