@@ -1,9 +1,10 @@
 // An engine that any compiler builds: runs the files it is given, a corpus, and seeded cases made of both chance and
 // the corpus. With -fsanitize=fuzzer (or OSS-Fuzz's $LIB_FUZZING_ENGINE) libFuzzer takes its place.
-//   fuzz_TARGET [--corpus DIR] [--dictionary FILE] [--cases N] [--seed N] [--patience SECONDS] [FILE…]
+//   fuzz_TARGET [--corpus DIR] [--dictionary FILE] [--cases N] [--seconds N] [--seed N] [--patience SECONDS] [FILE…]
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -107,6 +108,13 @@ class Mutator {
     const std::vector<Bytes>&corpus_, &dictionary_;
 };
 
+double resident_mib() {
+    std::ifstream file("/proc/self/statm");
+    double pages = 0;
+    file >> pages >> pages;  // all of it, then what is in memory
+    return pages * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
+
 void run(const Bytes& bytes) {
     gradus::fuzz::start_watch();
     if (gradus::fuzz::planted("crash")) raise(SIGSEGV);
@@ -117,45 +125,79 @@ void run(const Bytes& bytes) {
     LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-    std::string corpus_directory, dictionary;
+struct Options {
+    std::string corpus, dictionary;
     std::vector<std::string> files;
-    uint64_t cases = 0, seed = 1;
+    uint64_t cases = 0, seconds = 0, seed = 1;
     int patience = 60;
+};
+
+Options parse(int argc, char** argv) {
+    Options options;
     for (int i = 1; i < argc; ++i) {
         const std::string word = argv[i];
         const bool option = word.starts_with("--") && i + 1 < argc;
         if (option && word == "--corpus")
-            corpus_directory = argv[++i];
+            options.corpus = argv[++i];
         else if (option && word == "--dictionary")
-            dictionary = argv[++i];
+            options.dictionary = argv[++i];
         else if (option && word == "--cases")
-            cases = std::strtoull(argv[++i], nullptr, 10);
+            options.cases = std::strtoull(argv[++i], nullptr, 10);
+        else if (option && word == "--seconds")
+            options.seconds = std::strtoull(argv[++i], nullptr, 10);
         else if (option && word == "--seed")
-            seed = std::strtoull(argv[++i], nullptr, 10);
+            options.seed = std::strtoull(argv[++i], nullptr, 10);
         else if (option && word == "--patience")
-            patience = std::atoi(argv[++i]);
+            options.patience = std::atoi(argv[++i]);
         else
-            files.push_back(word);
+            options.files.push_back(word);
     }
-    gradus::fuzz::watch(patience);
-    LLVMFuzzerInitialize(&argc, &argv);
-    for (const std::string& file : files) run(read(file));
+    return options;
+}
+
+// Sorted, so that a failure comes again at the same place.
+std::vector<Bytes> read_corpus(const std::string& directory) {
     std::vector<std::filesystem::path> paths;
-    if (!corpus_directory.empty())
-        for (const auto& entry : std::filesystem::directory_iterator(corpus_directory)) paths.push_back(entry.path());
-    std::sort(paths.begin(), paths.end());  // a failure comes again at the same place
+    if (!directory.empty())
+        for (const auto& entry : std::filesystem::directory_iterator(directory)) paths.push_back(entry.path());
+    std::sort(paths.begin(), paths.end());
     std::vector<Bytes> corpus;
-    for (const auto& path : paths) {
-        corpus.push_back(read(path));
-        run(corpus.back());
+    for (const auto& path : paths) corpus.push_back(read(path));
+    return corpus;
+}
+
+// As many cases and as many seconds as are asked for.
+void run_seeded(const Options& options, Mutator& mutator) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto share = [&](uint64_t done) {
+        const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+        const auto of = [](double part, uint64_t whole) { return whole > 0 ? part / static_cast<double>(whole) : 1; };
+        return std::min(of(static_cast<double>(done), options.cases), of(passed.count(), options.seconds));
+    };
+    uint64_t done = 0;
+    double warm = 0;
+    for (double part = share(0); part < 1; part = share(++done)) {
+        if (warm == 0 && part >= 0.2) warm = resident_mib();
+        run(mutator.next());
     }
-    const std::vector<Bytes> words = dictionary.empty() ? std::vector<Bytes>() : read_dictionary(dictionary);
-    Mutator mutator(seed, corpus, words);
-    for (uint64_t i = 0; i < cases; ++i) run(mutator.next());
-    std::fprintf(stderr, "%zu files and %llu seeded cases (--seed %llu), no failure\n", files.size() + corpus.size(),
-                 static_cast<unsigned long long>(cases), static_cast<unsigned long long>(seed));
+    std::fprintf(stderr, "%llu seeded cases (--seed %llu); %.1f MiB resident after a fifth of them, %.1f at the end\n",
+                 static_cast<unsigned long long>(done), static_cast<unsigned long long>(options.seed), warm,
+                 resident_mib());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const Options options = parse(argc, argv);
+    gradus::fuzz::watch(options.patience);
+    LLVMFuzzerInitialize(&argc, &argv);
+    for (const std::string& file : options.files) run(read(file));
+    const std::vector<Bytes> corpus = read_corpus(options.corpus);
+    for (const Bytes& bytes : corpus) run(bytes);
+    const std::vector<Bytes> words =
+        options.dictionary.empty() ? std::vector<Bytes>() : read_dictionary(options.dictionary);
+    Mutator mutator(options.seed, corpus, words);
+    run_seeded(options, mutator);
+    std::fprintf(stderr, "%zu files and seeded cases, no failure\n", options.files.size() + corpus.size());
     return 0;
 }

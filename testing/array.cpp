@@ -208,4 +208,9 @@ Layout Random::layout(const Shape& shape) {
 
 int rounds() { return static_cast<int>(environment_number("GRADUS_TEST_ROUNDS", 1)); }
 
+int64_t stride_of_numbers(int64_t unless_long) {
+    const char* length = std::getenv("GRADUS_TEST_LONG");
+    return length == nullptr ? unless_long : std::string(length) == "all" ? 1 : 16;
+}
+
 }  // namespace gradus::testing

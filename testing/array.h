@@ -82,5 +82,7 @@ class Random {
 };
 
 int rounds();  // GRADUS_TEST_ROUNDS, default 1: how much longer the sweeps are to be
+// Every how many of all f32 numbers a test takes: GRADUS_TEST_LONG=1 the 16th, GRADUS_TEST_LONG=all each one.
+int64_t stride_of_numbers(int64_t unless_long);
 
 }  // namespace gradus::testing

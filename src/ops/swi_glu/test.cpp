@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 
 #include "ops/swi_glu/test_problem.h"
@@ -163,12 +162,12 @@ TEST(SwiGlu, EveryA) {
         SCOPED_TRACE(type_name(type));
         Problem(x, g, 0).expect(false);
     }
-    const uint64_t step = std::getenv("GRADUS_TEST_LONG") != nullptr ? 16 : 40009, chunk = 1 << 18;
-    for (uint64_t begin = 0; begin < uint64_t{1} << 32; begin += step * chunk) {
-        const auto n = static_cast<int64_t>(std::min(chunk, ((uint64_t{1} << 32) - begin + step - 1) / step));
+    const int64_t stride = stride_of_numbers(40009), chunk = 1 << 18;
+    for (int64_t begin = 0; begin < int64_t{1} << 32; begin += stride * chunk) {
+        const int64_t n = std::min(chunk, ((int64_t{1} << 32) - begin + stride - 1) / stride);
         Array x(ACL_FLOAT, {2, n}), g(ACL_FLOAT, {1, n});
         for (int64_t i = 0; i < n; ++i) {
-            const auto bits = static_cast<uint32_t>(begin + step * static_cast<uint64_t>(i));
+            const auto bits = static_cast<uint32_t>(begin + stride * i);
             std::memcpy(x.bytes.data() + 4 * i, &bits, 4);
             x.set(n + i, 1.25), g.set(i, -0.875);
         }
