@@ -52,7 +52,7 @@ void Sanitizer::on_call(const char* function) {
     Here& here = calls.enter();
     here.function = function;
     here.site = 0;
-    here.handle = here.freed = here.stream = nullptr;
+    here.handle = here.freed = here.elsewhere = nullptr;
     here.expired = 0;
     here.phase_one = false;
     here.findings = findings_.reported.load(std::memory_order_relaxed);

@@ -24,10 +24,10 @@ struct Here {
     uint64_t findings = 0;  // so many there were when it began
     HandleKind unknown{};   // the last handle that was looked up in vain
     const void* handle = nullptr;
-    const void* freed = nullptr;   // the address of a free that was refused
-    const void* stream = nullptr;  // of another context
-    uint64_t expired = 0;          // the stream that it waited for in vain
-    uint64_t copy = 0;             // its place among the copies
+    const void* freed = nullptr;      // the address of a free that was refused
+    const void* elsewhere = nullptr;  // of another context
+    uint64_t expired = 0;             // the stream that it waited for in vain
+    uint64_t copy = 0;                // its place among the copies
 };
 
 class Sanitizer final : public Observer {
@@ -45,7 +45,7 @@ class Sanitizer final : public Observer {
     void on_allocate(const AllocationInfo& allocation) override;
     void on_free(const void* address, MemoryKind kind, uint64_t allocation) override;
     void on_address(const void* handle, size_t index) override;
-    void on_other_context(const void* stream, bool refused) override;
+    void on_other_context(const void* handle, Elsewhere how) override;
     void on_prepare(const void* executor, std::span<const void* const> tensors) override;
     void on_attempt(const TaskInfo& task) override;
     void on_host_access(const TaskInfo& task) override;
@@ -137,7 +137,7 @@ class Sanitizer final : public Observer {
     void forgive(uint64_t stream);
     Finding classify(const char* function, const Status& status);
     Finding tell_handle(const char* function, const Here& here);
-    void tell_makers(Finding& finding, const void* stream) const;
+    void tell_makers(Finding& finding, const void* used) const;
     Finding tell_bad_free(const char* function, const Here& here, const Status& status);
     void tell_ignored(const Failure& failure, const std::string& how);
     void tell_deadlock(const Order::Stuck& stuck, const Waiter& waiter);

@@ -385,6 +385,69 @@ CORRECT(two_contexts) {
     MUST(aclrtDestroyContext(second));
 }
 
+// CANN's guide: an event may be recorded, or waited for, by streams of its own device alone, and synchronised and asked
+// by anybody.
+CORRECT(event_of_another_device_synchronised) {
+    Buffer x(kX), y(kY);
+    Event e;
+    Stream s;
+    glu(x, y, s);
+    record(e, s);
+    MUST(aclrtSetDevice(1));
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    while (status != ACL_EVENT_RECORDED_STATUS_COMPLETE) MUST(aclrtQueryEventStatus(e, &status));
+    MUST(aclrtSynchronizeEvent(e));
+    read(y);
+    MUST(aclrtResetDevice(1));
+    MUST(aclrtSetDevice(0));
+    MUST(aclrtResetDevice(0));
+}
+
+CORRECT(event_of_another_context) {
+    Buffer x(kX), y(kX), z(kY);
+    aclrtContext first = nullptr, second = nullptr;
+    MUST(aclrtGetCurrentContext(&first));
+    MUST(aclrtCreateContext(&second, 0));
+    MUST(aclrtSetCurrentContext(first));
+    Event e;
+    {
+        Stream s1;
+        glu(x, y, s1);
+        record(e, s1);
+        MUST(aclrtSetCurrentContext(second));
+        {
+            Stream s2;
+            wait(s2, e);
+            glu(y, z, s2);
+            sync(s2);
+        }
+        read(z);
+        MUST(aclrtSetCurrentContext(first));
+    }
+    MUST(aclrtDestroyContext(second));
+}
+
+// Nor must be written what an operator takes and does not use.
+CORRECT(argument_that_is_not_read) {
+    constexpr int64_t kTokens = 8;
+    const auto row = [](void* address) {
+        const int64_t size[] = {kTokens};
+        return aclCreateTensor(size, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, size, 1, address);
+    };
+    Buffer max(64), sum(64), predicted(64), loss(64, false), unused(64, false);
+    Stream s, other;
+    aclTensor* const tensors[] = {row(max), row(sum), row(predicted), row(unused), row(loss)};
+    Prepared made;
+    MUST(aclnnFusedCrossEntropyLossWithMaxSumGetWorkspaceSize(tensors[0], tensors[1], tensors[2], 0, tensors[3],
+                                                              tensors[3], nullptr, tensors[4], nullptr, &made.size,
+                                                              &made.executor));
+    MUST(aclnnFusedCrossEntropyLossWithMaxSum(nullptr, made.size, made.executor, s));
+    MUST(aclrtMemsetAsync(unused, 64, 0, 64, other));
+    for (const aclTensor* one : tensors) aclDestroyTensor(one);
+    sync(s);
+    sync(other);
+}
+
 CORRECT(overlapping_copies_initialise) {
     Buffer x(kX, false), y(kY);
     Stream s;

@@ -611,6 +611,75 @@ PLANTED(stream_of_another_device) {
     MUST(aclrtResetDevice(0));
 }
 
+// Device 1 is current while it lives.
+struct OtherDevice {
+    OtherDevice() { MUST(aclrtSetDevice(1)); }
+    ~OtherDevice() {
+        MUST(aclrtResetDevice(1));
+        MUST(aclrtSetDevice(0));
+        MUST(aclrtResetDevice(0));  // the first one stays
+    }
+};
+
+// expect context
+PLANTED(stream_of_another_device_synchronised) {
+    Buffer x(kX);
+    Stream s;  // b
+    MUST(aclrtMemsetAsync(x, kX, 0, kX, s));
+    if (mended) sync(s);
+    const OtherDevice other;
+    if (!mended) sync(s);  // a
+}
+
+// expect context
+PLANTED(stream_of_another_context_asked) {
+    aclrtContext first = nullptr, second = nullptr;
+    MUST(aclrtGetCurrentContext(&first));
+    {
+        Stream s;  // b
+        MUST(aclrtCreateContext(&second, 0));
+        if (mended) MUST(aclrtSetCurrentContext(first));
+        aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
+        MUST(aclrtStreamQuery(s, &status));  // a
+        MUST(aclrtSetCurrentContext(first));
+    }
+    MUST(aclrtDestroyContext(second));
+}
+
+// expect context
+PLANTED(event_of_another_device_recorded) {
+    Event mine;
+    Stream s;
+    aclrtEvent theirs = nullptr;
+    {
+        const OtherDevice other;
+        MUST(aclrtCreateEventExWithFlag(&theirs, ACL_EVENT_SYNC));  // b
+    }
+    record(mended ? mine.e : theirs, s);  // a
+    sync(s);
+    MUST(aclrtDestroyEvent(theirs));
+}
+
+// expect context
+PLANTED(event_of_another_device_waited_for) {
+    Stream s;
+    aclrtEvent theirs = nullptr;
+    aclrtStream stream = nullptr;
+    MUST(aclrtSetDevice(1));
+    MUST(aclrtCreateEventExWithFlag(&theirs, ACL_EVENT_SYNC));  // b
+    MUST(aclrtCreateStream(&stream));
+    record(theirs, stream);
+    MUST(aclrtSetDevice(0));
+    if (mended)
+        MUST(aclrtSynchronizeEvent(theirs));  // which any thread may
+    else
+        wait(s, theirs);  // a
+    sync(s);
+    MUST(aclrtDestroyEvent(theirs));
+    MUST(aclrtResetDevice(1));
+    MUST(aclrtResetDevice(0));
+}
+
 // expect bad-handle
 PLANTED(address_of_a_stream_destroyed) {
     aclrtStream s = nullptr;
