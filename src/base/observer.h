@@ -20,6 +20,10 @@ enum class MemoryKind;
 
 enum class TaskKind { launch, copy, fill, record, reset, wait, host_function, post, callback_wait, collective };
 
+// How much an operator reads of what a call declares: lengths, masks and chosen blocks leave parts out, and beside some
+// arguments another one is not looked at.
+enum class Reads { all, in_part, perhaps, nothing };
+
 // Bytes that a task reads or writes: a view at an address of the program's.
 struct Access {
     const char* argument;
@@ -27,6 +31,7 @@ struct Access {
     TensorView view;
     bool reads, writes;
     size_t index = 0;  // of an operator's argument
+    Reads declared = Reads::all;
 };
 
 // A piece of work, on a stream or of the host itself.

@@ -72,7 +72,12 @@ bool Findings::suppressed(const Finding& finding) {
 void Findings::report(const Finding& finding) {
     ++reported;
     const auto site = [&](size_t i) { return i < finding.parts.size() ? finding.parts[i].site : Site{0}; };
-    if (seen_[{finding.id, site(0), site(1)}]++ > 0) return void(++repeated_);
+    std::string what = finding.id;
+    for (const auto& [key, value] : finding.keys)
+        if (key == "function" || key == "other_function") what += " " + value;
+    const auto [seen, fresh] = seen_.try_emplace(Key{what, site(0), site(1)}, finding.level);
+    if (!fresh && seen->second <= finding.level) return void(++repeated_);
+    seen->second = finding.level;
     if (suppressed(finding)) return void(++suppressed_);
     ++count_[static_cast<int>(finding.level)];
     const uint64_t number = count_[0] + count_[1] + count_[2];

@@ -54,9 +54,9 @@ class Findings {
     std::string json_of(const Finding& finding, uint64_t number);
 
     std::vector<Suppression> suppressions_;
-    std::map<Key, uint64_t> seen_;
+    std::map<Key, Level> seen_;  // the gravest
     uint64_t count_[3] = {}, suppressed_ = 0, repeated_ = 0;
-    int log_ = 2, json_ = -1;
+    Lines log_, json_;
 };
 
 }  // namespace gradus::sanitize

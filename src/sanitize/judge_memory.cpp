@@ -29,7 +29,7 @@ void Sanitizer::judge_free(MemoryKind kind, uint64_t allocation) {
             {{std::string(current_function()) + " frees " + name(*memory) + ", which queued work still uses", site()},
              {std::string(user->task.function) + ", task " + number(user->task.ticket) + " on stream " +
                   number(user->task.stream) + ", " + (user->access.writes ? "writes " : "reads ") +
-                  user->access.argument + ": bytes " + bytes_of(user->access, memory) + " of " + name(*memory),
+                  user->access.argument + ": " + bytes_words(user->access, memory),
               user->task.site},
              part_of(*memory)},
             "aclrtSynchronizeStream(stream " + number(user->task.stream) + ") before the free",
@@ -173,11 +173,14 @@ void Sanitizer::judge_read(const TaskInfo& task, const Access& access, Memory& m
     const auto gap = shadow_.unwritten(access, memory);
     if (!gap) return;
     const bool copies = task.kind == TaskKind::copy;
+    // what was not written may be what is not read; not so where nothing was, of an argument that is read at all
+    const bool declared = access.declared != Reads::all;
+    const bool perhaps = declared && (access.declared == Reads::perhaps || Shadow::some_written(access, memory));
     report({copies ? "uninitialised-copy" : "uninitialised",
-            copies ? Level::warning : Level::error,
+            copies || perhaps ? Level::warning : Level::error,
             "",
-            {{does(task, access) + ": bytes " + number(gap->first) + "–" + number(gap->second - 1) + " of " +
-                  name(memory) + " were never written",
+            {{does(task, access) + ": " + (declared ? "declared bytes " : "bytes ") + number(gap->first) + "–" +
+                  number(gap->second - 1) + " of " + name(memory) + " were never written",
               site()},
              part_of(memory)},
             "",

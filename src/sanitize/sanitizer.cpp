@@ -19,10 +19,11 @@ Sanitizer::Sanitizer(const Options& options)
       order_([this](const Race& race) { tell_race(race); },
              [this](const Access& access) {
                  const Memory* const memory = shadow_.find(access.address + access.view.extent().begin);
-                 return memory != nullptr ? memory->info.id : 0;
+                 if (memory == nullptr) return Found{};
+                 return Found{memory->info.id, memory->info.kind == MemoryKind::host};
              },
              [this](const Kept& kept, bool in_flight) { protect(kept, in_flight); }, options.keep_all) {
-    if (!options.copies.empty()) copies_ = open(options.copies.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (!options.copies.empty()) copies_ = Lines(options.copies);
 }
 
 // With the lock: the site of the call that the thread is in.
@@ -88,9 +89,29 @@ void Sanitizer::on_phase_one() {
     if (calls.depth > 0) calls.innermost().phase_one = true;
 }
 
+namespace {
+
+// The entry of a key that is not there yet, in a node that another has left: programs make and destroy all the time.
+template <typename Map>
+typename Map::mapped_type& place_for(const void* key, Map& map, std::vector<typename Map::node_type>& spare) {
+    if (spare.empty()) return map[key];
+    auto node = std::move(spare.back());
+    spare.pop_back();
+    node.key() = key;
+    return map.insert(std::move(node)).position->second;
+}
+
+template <typename Node>
+void leave(Node node, std::vector<Node>& spare) {
+    constexpr size_t kMost = 16;
+    if (!node.empty() && spare.size() < kMost) spare.push_back(std::move(node));
+}
+
+}  // namespace
+
 void Sanitizer::on_create(HandleKind kind, const void* handle) {
     const uint64_t now = shadow_.moment();
-    handles_[handle] = {kind, site(), current_function(), now, now};
+    place_for(handle, handles_, spare_handles_) = {kind, site(), current_function(), now, now};
 }
 
 void Sanitizer::on_destroy(HandleKind kind, const void* handle) {
@@ -102,9 +123,9 @@ void Sanitizer::on_destroy(HandleKind kind, const void* handle) {
     destroyed_.insert(std::move(node));
     destroyed_order_.push_back(handle);
     if (destroyed_order_.size() <= kRemembered) return;
-    const auto oldest = destroyed_.find(destroyed_order_.front());
-    if (oldest->second.kind == HandleKind::executor) executors_.erase(oldest->first);
-    destroyed_.erase(oldest);
+    auto oldest = destroyed_.extract(destroyed_order_.front());
+    if (oldest.mapped().kind == HandleKind::executor) leave(executors_.extract(oldest.key()), spare_executors_);
+    leave(std::move(oldest), spare_handles_);
     destroyed_order_.pop_front();
 }
 
@@ -136,7 +157,10 @@ void Sanitizer::on_free(const void* address, MemoryKind kind, uint64_t allocatio
 }
 
 void Sanitizer::on_prepare(const void* executor, std::span<const void* const> tensors) {
-    executors_[executor] = {{tensors.begin(), tensors.end()}, {}, shadow_.moment(), 0, site(), 0};
+    Executor& entry = place_for(executor, executors_, spare_executors_);
+    std::vector<const void*> room = std::move(entry.tensors);
+    room.assign(tensors.begin(), tensors.end());
+    entry = {std::move(room), {}, shadow_.moment(), 0, site(), 0};
 }
 
 void Sanitizer::on_address(const void* handle, size_t index) {
@@ -148,8 +172,7 @@ void Sanitizer::on_address(const void* handle, size_t index) {
 }
 
 void Sanitizer::on_attempt(const TaskInfo& task) {
-    watch_signals();
-    if (task.kind == TaskKind::launch && calls.in_callback > 0) tell_callback();
+    if (task.kind == TaskKind::launch && calls.in_host_function > 0) tell_callback();
     if (task.kind == TaskKind::launch) judge_executor(task);
     for (const Access& access : task.accesses) judge_memory(task, access);
 }

@@ -117,6 +117,7 @@ class Sanitizer final : public Observer {
     std::string name(const Memory& memory) const;  // A3
     Part part_of(const Memory& memory) const;
     std::string bytes_of(const Access& access, const Memory* memory) const;
+    std::string bytes_words(const Access& access, const Memory* memory) const;  // "declared bytes 0–63 of A3"
 
     void tell_race(const Race& race);
 
@@ -159,8 +160,10 @@ class Sanitizer final : public Observer {
     Shadow shadow_;
     Order order_;
     std::unordered_map<const void*, Handle> handles_, destroyed_;
+    std::vector<decltype(handles_)::node_type> spare_handles_;
     std::deque<const void*> destroyed_order_;
     std::unordered_map<const void*, Executor> executors_;
+    std::vector<decltype(executors_)::node_type> spare_executors_;
     // That nobody has looked at: by thread, function, and who called the program's function that called it.
     std::map<std::tuple<uint64_t, std::string, Site>, Failure> failures_;
     std::atomic<bool> some_failed_ = false;

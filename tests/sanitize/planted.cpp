@@ -150,6 +150,70 @@ PLANTED(views_that_overlap) {
     glu(tensor(x, kWidth), tensor(all, kHalf, kWidth, mended ? 1 : 2, 2), s2, two);  // a
 }
 
+// Two views with 8 strides each, without any order: nobody can tell in time that they share no byte.
+struct Tangle {
+    explicit Tangle(uint64_t noise) {
+        for (int d = 0; d < 8; ++d) {
+            noise = noise * 6364136223846793005u + 1442695040888963407u;
+            stride[d] = (1 << 14) + static_cast<int64_t>(noise >> 50);
+        }
+    }
+    int64_t stride[8];
+};
+
+// expect race argument=out level=warning
+PLANTED(strides_beyond_counting) {
+    lift_limits();
+    const int64_t in[] = {4, 2, 2, 2, 2, 2, 2, 2}, out[] = {2, 2, 2, 2, 2, 2, 2, 2}, storage[] = {1 << 18};
+    Buffer all(4 << 18), x(4 * 512), y(4 * 256), one(1 << 20), two(1 << 20);
+    Event e;
+    Stream s1, s2;
+    const auto call = [&](const int64_t* in_stride, void* from, const int64_t* out_stride, int64_t offset, void* to,
+                          aclrtStream stream, void* workspace) {
+        aclTensor* const a = aclCreateTensor(in, 8, ACL_FLOAT, in_stride, 0, ACL_FORMAT_ND, storage, 1, from);
+        aclTensor* const b = aclCreateTensor(out, 8, ACL_FLOAT, out_stride, offset, ACL_FORMAT_ND, storage, 1, to);
+        Prepared made;
+        MUST(aclnnSwiGluGetWorkspaceSize(a, 0, b, &made.size, &made.executor));
+        MUST(aclnnSwiGlu(workspace, made.size, made.executor, stream));
+        aclDestroyTensor(a);
+        aclDestroyTensor(b);
+    };
+    call(Tangle(1).stride, all, nullptr, 0, y, s1, one);  // b
+    if (mended) order(s1, s2, e);
+    call(nullptr, x, Tangle(2).stride, 1, all, s2, two);  // a
+}
+
+// What is read depends on the mask: the report says so.
+// expect race argument=devPtr declared=yes level=error
+PLANTED(scores_overwritten_while_read) {
+    lift_limits();
+    Buffer x(2 * kX), mask(kX), y(kX), workspace(1 << 20);
+    Event e;
+    Stream s1, s2;
+    softmax(x, mask, y, s1, workspace);  // b
+    if (mended) order(s1, s2, e);
+    MUST(aclrtMemsetAsync(x, kX, 0, kX, s2));  // a
+}
+
+// expect uninitialised argument=x level=warning
+PLANTED(scores_written_in_part) {
+    lift_limits();
+    Buffer x(2 * kX, mended), mask(kX), y(kX), workspace(1 << 20);
+    Stream s;
+    MUST(aclrtMemset(x, 2 * kX, 0, kX));
+    softmax(x, mask, y, s, workspace);  // a
+    sync(s);
+}
+
+// expect uninitialised argument=x level=error
+PLANTED(scores_never_written) {
+    lift_limits();
+    Buffer x(2 * kX, mended), mask(kX), y(kX), workspace(1 << 20);
+    Stream s;
+    softmax(x, mask, y, s, workspace);  // a
+    sync(s);
+}
+
 // expect race argument=workspace
 PLANTED(one_workspace_on_two_streams) {
     lift_limits();
