@@ -75,7 +75,8 @@ void Sanitizer::tell_leaks() {
                                {HandleKind::tensor_list, "tensor list", "acl"},
                                {HandleKind::scalar_list, "scalar list", "acl"},
                                {HandleKind::executor, "executor", ""},
-                               {HandleKind::data_buffer, "data buffer", "acl"}};
+                               {HandleKind::data_buffer, "data buffer", "acl"},
+                               {HandleKind::communicator, "communicator", "Hccl"}};
     std::vector<std::pair<std::string, Site>> device, host;
     for (const auto& [id, memory] : shadow_.live()) {
         if (memory->since < forked_) continue;

@@ -537,6 +537,14 @@ PLANTED(executor_left) {
     aclDestroyTensor(ty);
 }
 
+// expect leak what=communicator
+PLANTED(communicator_left) {
+    HcclComm comm = nullptr;
+    int32_t device = 0;
+    MUST(HcclCommInitAll(1, &device, &comm));  // a
+    if (mended) MUST(HcclCommDestroy(comm));
+}
+
 // expect stale-address error-ignored argument=x
 PLANTED(repeated_with_a_freed_address) {
     Buffer x(kX), y(kY);
