@@ -173,8 +173,13 @@ void Order::end(const TaskInfo& info) {
 }
 
 // All that is behind it is dropped as well, one by one: nothing moves up.
-void Order::dropped(const TaskInfo& info) {
+void Order::dropped(const TaskInfo& info, bool at_exit) {
     StreamState& stream = streams_[info.stream];
+    if (at_exit && must_end(info.kind)) {
+        const auto ticket = [&](const Pending& pending) { return pending.task.ticket == info.ticket; };
+        const auto it = std::find_if(stream.pending.begin(), stream.pending.end(), ticket);
+        lost_[info.stream] = it != stream.pending.end() ? it->task : stream.newest;
+    }
     if (stream.held_by == info.ticket) stream.held_by = 0;
     std::erase_if(stream.pending, [&](const Pending& pending) { return pending.task.ticket == info.ticket; });
     // who waits for its record goes on, when it runs
@@ -188,7 +193,10 @@ void Order::dropped(const TaskInfo& info) {
     if (stream.newest.ticket == info.ticket) stream.newest_number = 0;
 }
 
-void Order::stream_done(uint64_t stream) { learn(streams_[stream].clock); }
+void Order::stream_done(uint64_t stream) {
+    lost_.erase(stream);
+    learn(streams_[stream].clock);
+}
 
 void Order::record_done(uint64_t record) {
     if (const Recorded* const found = find_record(record)) return learn(found->clock);
@@ -313,6 +321,7 @@ void Order::forget_ended() {
 }
 
 const Asked* Order::unfinished() const {
+    if (!lost_.empty()) return &lost_.begin()->second;
     for (const auto& [id, stream] : streams_) {
         if (stream.newest_number > host_.at(id)) return &stream.newest;
         for (const Pending& pending : stream.pending)

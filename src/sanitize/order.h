@@ -96,7 +96,8 @@ class Order {
     void task(const TaskInfo& info, Site site);
     void begin(const TaskInfo& info);
     void end(const TaskInfo& info);
-    void dropped(const TaskInfo& info);
+    // `at_exit`: by the library, not by the program, which may yet wait for the stream.
+    void dropped(const TaskInfo& info, bool at_exit);
     void stream_done(uint64_t stream);
     void record_done(uint64_t record);
     void callback_begin(uint64_t callback);
@@ -185,8 +186,9 @@ class Order {
     const bool keep_all_;
     Clock host_;
     std::map<uint64_t, StreamState> streams_;
-    std::set<uint64_t> forced_;  // streams that were destroyed by force: what they did is still unordered
-    size_t ended_ = 0;           // others, since their numbers were forgotten
+    std::map<uint64_t, Asked> lost_;  // by stream: work that was dropped at the exit
+    std::set<uint64_t> forced_;       // streams that were destroyed by force: what they did is still unordered
+    size_t ended_ = 0;                // others, since their numbers were forgotten
     std::map<uint64_t, Recorded> records_;
     Recorded
         old_;  // of all records up to `old_until_`, joined: who waits for one of them knows too much, never too little

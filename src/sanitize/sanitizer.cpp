@@ -208,9 +208,7 @@ void Sanitizer::on_task_end(const TaskInfo& task, int) {
     }
 }
 
-void Sanitizer::on_task_dropped(const TaskInfo& task) {
-    if (!judged_end_) order_.dropped(task);
-}
+void Sanitizer::on_task_dropped(const TaskInfo& task) { order_.dropped(task, leaving_); }
 
 void Sanitizer::on_stream_done(uint64_t stream, uint64_t) {
     order_.stream_done(stream);

@@ -62,8 +62,9 @@ class Sanitizer final : public Observer {
     void on_callback_end(uint64_t callback) override;
     void on_exit() override;
 
-    void at_end(int status);  // of the process
-    void at_death();          // of the process, by a signal
+    void at_exit(int status) { status_ = status; }  // what the program returns
+    void at_end();                                  // of the process
+    void at_death();                                // by a signal
     void after_fork();
     // A fault at an address of ours; false: it was the program's own.
     bool on_touch(const void* address, bool write, uintptr_t interrupted);
@@ -168,7 +169,8 @@ class Sanitizer final : public Observer {
     std::map<std::tuple<uint64_t, std::string, Site>, Failure> failures_;
     std::atomic<bool> some_failed_ = false;
     uint64_t forked_ = 0;  // in a child: what is older is the parent's
-    bool judged_end_ = false, ended_ = false;
+    bool leaving_ = false, ended_ = false;
+    std::atomic<int> status_ = 0;
     std::unordered_map<uint64_t, std::vector<InFlight>> in_flight_;  // of pinned memory, by allocation
     std::array<Touch, 16> touches_{};
     size_t touch_count_ = 0;

@@ -562,6 +562,42 @@ CORRECT(fork_with_a_child_that_exits) {
     if (waitpid(child, &status, 0) != child || status != 0) std::abort();
 }
 
+// An object of the program's own, made before everything, that waits and frees when it goes.
+static struct Engine {
+    ~Engine() {
+        if (stream == nullptr) return;
+        MUST(aclrtDestroyStream(stream));
+        delete x;
+        delete y;
+        MUST(aclrtResetDevice(0));
+    }
+    aclrtStream stream = nullptr;
+    Buffer *x = nullptr, *y = nullptr;
+} engine;
+CORRECT(static_object_waits) {
+    MUST(aclrtCreateStream(&engine.stream));
+    engine.x = new Buffer(kX);
+    engine.y = new Buffer(kY);
+    MUST(aclrtLaunchHostFunc(
+        engine.stream, [](void*) {}, nullptr));
+    glu(*engine.x, *engine.y, engine.stream);
+    std::exit(0);
+}
+
+// Questions, whose answer is a code.
+CORRECT(asked_whether_it_is_set) {
+    int64_t value = 0;
+    (void)aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value);
+    std::thread([] {
+        int32_t device = 0;
+        aclrtContext context = nullptr;
+        (void)aclrtGetCurrentContext(&context);
+        if (aclrtGetDevice(&device) != ACL_ERROR_RT_CONTEXT_NULL) std::abort();
+        MUST(aclrtSetDevice(0));
+        MUST(aclrtResetDevice(0));
+    }).join();
+}
+
 static Buffer* late_x = nullptr;
 CORRECT(freed_after_finalising) {
     late_x = new Buffer(kX);
