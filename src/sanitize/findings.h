@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "sanitize/lines.h"
 #include "sanitize/options.h"
 #include "sanitize/stacks.h"
 
@@ -41,10 +42,9 @@ class Findings {
 
     Stacks stacks;
     std::atomic<uint64_t> reported = 0;  // all, repeated and suppressed ones included
-    static void write(int file, const std::string& text);
 
   private:
-    using Key = std::tuple<std::string, Site, Site>;
+    using Key = std::tuple<std::string, Site, Site>;  // id and functions; interpreters call all from one place
     struct Suppression {
         std::string id, part;
     };

@@ -17,6 +17,11 @@ std::string does(const TaskInfo& task, const Access& access) {
     return std::string(task.function) + (access.writes ? " writes " : " reads ") + access.argument;
 }
 
+// Memory that was ours once, and is the program's own now: it was registered, or the system gave its address out again.
+bool is_back(const Memory& freed, const void* address) {
+    return freed.info.kind == MemoryKind::registered || (!is_quarantined(address) && is_mapped(address, 1));
+}
+
 }  // namespace
 
 void Sanitizer::judge_free(MemoryKind kind, uint64_t allocation) {
@@ -67,7 +72,7 @@ void Sanitizer::judge_memory(const TaskInfo& task, const Access& access) {
         return;
     }
     const Memory* const freed = options_.memcheck ? find_freed() : nullptr;
-    if (freed == nullptr) return;
+    if (freed == nullptr || is_back(*freed, access.address + extent.begin)) return;
     const auto executor = executors_.find(task.executor);
     const bool again = executor != executors_.end() && executor->second.launches > 0;
     report({again ? "stale-address" : "use-after-free",
@@ -206,7 +211,7 @@ void Sanitizer::hash_copy(const TaskInfo& task, uint64_t place, Site site) {
             hash = (hash ^ static_cast<uint64_t>(base[row * to->view.step(0) + i])) * 0x100000001b3;
     const std::string line = std::to_string(place) + " " + std::to_string(to->view.numel()) + " " +
                              std::to_string(hash) + " " + stack_text(findings_.stacks.frames(site)) + "\n";
-    findings_.write(copies_, line);
+    copies_.add(line);
 }
 
 }  // namespace gradus::sanitize

@@ -1,7 +1,5 @@
 #include "sanitize/sanitizer.h"
 
-#include <fcntl.h>
-
 #include <cstring>
 
 #include "base/lock.h"
@@ -180,18 +178,18 @@ void Sanitizer::on_attempt(const TaskInfo& task) {
 void Sanitizer::on_host_access(const TaskInfo& task) {
     if (options_.racecheck) order_.host_access(task, site());
     book(task);
-    if (copies_ >= 0 && calls.depth > 0) calls.innermost().copy = ++copies_asked_;
+    if (copies_.wanted() && calls.depth > 0) calls.innermost().copy = ++copies_asked_;
 }
 
 void Sanitizer::on_host_access_end(const TaskInfo& task) {
-    if (copies_ >= 0 && calls.depth > 0) hash_copy(task, calls.innermost().copy, site());
+    if (copies_.wanted() && calls.depth > 0) hash_copy(task, calls.innermost().copy, site());
 }
 
 void Sanitizer::on_task(const TaskInfo& task) {
     judge_direction(task);
     book(task);
     order_.task(task, site());
-    if (copies_ >= 0 && task.kind == TaskKind::copy) copy_asked_[task.ticket] = {++copies_asked_, site()};
+    if (copies_.wanted() && task.kind == TaskKind::copy) copy_asked_[task.ticket] = {++copies_asked_, site()};
 }
 
 void Sanitizer::on_task_begin(const TaskInfo& task) {

@@ -175,7 +175,7 @@ class Sanitizer final : public Observer {
     std::array<Touch, 16> touches_{};
     size_t touch_count_ = 0;
     std::atomic<bool> some_touched_ = false;
-    int copies_ = -1;
+    Lines copies_;
     uint64_t copies_asked_ = 0;
     std::unordered_map<uint64_t, std::pair<uint64_t, Site>> copy_asked_;  // by ticket
 };

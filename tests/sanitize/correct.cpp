@@ -104,6 +104,49 @@ CORRECT(pageable_copies) {
     if (host[0] != 0) std::abort();
 }
 
+CORRECT(memory_that_was_registered) {
+    Buffer x(kX);
+    std::vector<char> host(kX);
+    void* device = nullptr;
+    MUST(aclrtHostRegister(host.data(), kX, ACL_HOST_REGISTER_MAPPED, &device));
+    MUST(aclrtHostUnregister(host.data()));
+    MUST(aclrtMemcpy(x, kX, host.data(), kX, ACL_MEMCPY_HOST_TO_DEVICE));
+}
+
+// Without a quarantine: the program's own memory comes to lie where pinned memory was.
+CORRECT(address_of_freed_memory_given_out_again) {
+    Buffer x(kX);
+    void* pinned = nullptr;
+    MUST(aclrtMallocHost(&pinned, 8192));
+    MUST(aclrtFreeHost(pinned));
+    void* const own =
+        mmap(pinned, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (own == MAP_FAILED && std::strstr(std::getenv("GRADUS_SANITIZE"), "quarantine=0") == nullptr) return;
+    if (own != pinned) std::abort();
+    MUST(aclrtMemcpy(x, kX, own, kX, ACL_MEMCPY_HOST_TO_DEVICE));
+    munmap(own, 8192);
+}
+
+// As a daemon begins: it closes whatever it did not open, and opens files of its own.
+CORRECT(files_closed) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    for (int file = 3; file < 256; ++file) close(file);
+    std::FILE* own[16];
+    for (std::FILE*& file : own) file = std::tmpfile();
+    glu(x, y, s);
+    sync(s);
+    if (std::getenv("GRADUS_TEST_MISTAKE") != nullptr) {
+        glu(x, y, s);
+        read(y);  // too early
+    }
+    for (std::FILE* file : own) {
+        std::fseek(file, 0, SEEK_END);
+        if (std::ftell(file) != 0) std::abort();
+        std::fclose(file);
+    }
+}
+
 // Nobody can record it any more, so the stream goes on.
 CORRECT(awaited_event_is_destroyed) {
     Buffer x(kX);

@@ -200,6 +200,10 @@ class Command(unittest.TestCase):
                 self.assertIn("gradus sanitize: 1 error, 0 warnings\n", done.stderr)
                 self.assertNotIn("no summary came", done.stderr)
 
+    def test_a_program_that_closes_files_it_did_not_open(self):
+        done = sanitize("--json", "--", CORRECT, "files_closed", environment={"GRADUS_TEST_MISTAKE": "1"})
+        self.assertEqual([f["id"] for f in json.loads(done.stdout)["findings"]], ["race"], done.stderr)
+
     def test_a_program_s_own_handler(self):
         done = sanitize("--", CORRECT, "own_handler")
         self.assertEqual(done.returncode, 0, done.stderr)

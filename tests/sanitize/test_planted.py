@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 HERE = os.path.dirname(os.path.abspath(__file__))
 PLANTED, CORRECT = os.environ["PLANTED"], os.environ["CORRECT"]
 # What a program needs besides the default, by name.
-SETTINGS = {"address_used_again": "on,quarantine=0", "repeated_with_an_address_used_again": "on,quarantine=0"}
+NO_QUARANTINE = ("address_used_again", "repeated_with_an_address_used_again", "address_of_freed_memory_given_out_again")
+SETTINGS = {name: "on,quarantine=0" for name in NO_QUARANTINE}
+SCHEDULES = {"stream_asked_once": "late", "event_asked_once": "late"}  # or the work has ended by the time of the question
 
 
 def read(path):
