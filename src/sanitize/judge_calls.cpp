@@ -23,9 +23,13 @@ bool is_answer(int code) {
            code == ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID;
 }
 
-// Answers that need no second look either: a thread that asks again and again whether there is a callback for it.
+// Answers that need no second look either: a thread that asks again and again whether there is a callback for it, or
+// whether it has a device; an option that was never set.
 bool is_plain_answer(std::string_view function, int code) {
     return code == ACL_ERROR_REPEAT_INITIALIZE || code == ACL_ERROR_REPEAT_FINALIZE ||
+           code == ACL_ERROR_RT_SYSPARAMOPT_NOT_SET ||
+           (code == ACL_ERROR_RT_CONTEXT_NULL &&
+            (function == "aclrtGetDevice" || function == "aclrtGetCurrentContext")) ||
            (function == "aclrtProcessReport" &&
             (code == ACL_ERROR_RT_REPORT_TIMEOUT || code == ACL_ERROR_RT_THREAD_SUBSCRIBE));
 }
@@ -135,8 +139,9 @@ Finding Sanitizer::classify(const char* function, const Status& status) {
                            : contains(status, "both host memory")                ? "portability"
                                                                                  : "api-error";
     const bool portability = std::strcmp(id, "portability") == 0;
+    const bool lacking = status.code() == ACL_ERROR_RT_FEATURE_NOT_SUPPORT;  // here; the device may have it
     Finding finding{id,
-                    portability ? Level::warning : Level::error,
+                    portability || lacking ? Level::warning : Level::error,
                     portability ? "an asynchronous copy from host to host" : "",
                     {{std::string(function) + " answers " + std::to_string(status.code()) + ": " +
                           std::string(status.message().view()),

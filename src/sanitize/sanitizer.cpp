@@ -34,6 +34,12 @@ Site Sanitizer::site() {
 
 namespace {
 
+// No memory, no work, no waiting: what CANN forbids in host functions.
+bool asks_only(std::string_view function) {
+    return reads_errors(function) || function.find("Get") != std::string_view::npos ||
+           function.find("Query") != std::string_view::npos || function == "aclrtSetCurrentContext";
+}
+
 // Numbers alone, which programs convert by the million: such a call must cost hardly anything.
 bool is_arithmetic(const char* function) {
     return std::strncmp(function, "aclFloat", 8) == 0 || std::strcmp(function, "aclDataTypeSize") == 0;
@@ -58,7 +64,7 @@ void Sanitizer::on_call(const char* function) {
     if (arithmetic) return;
     capture(here.stack, current_site());
     // phase two comes by its attempt; tensors and the like are the host's own
-    if (calls.in_callback == 0 || reads_errors(function)) return;
+    if (calls.in_host_function == 0 || asks_only(function)) return;
     if (std::strncmp(function, "aclrt", 5) != 0 && std::strncmp(function, "Hccl", 4) != 0) return;
     const Lock lock = hold();
     tell_callback();
@@ -68,7 +74,7 @@ void Sanitizer::tell_callback() {
     report({"portability",
             Level::warning,
             "a call inside a callback",
-            {{std::string(current_function()) + " is called by a callback of a stream, which the device does not allow",
+            {{std::string(current_function()) + " is called by a host function of a stream, which the device forbids",
               site()}},
             "let the callback wake a thread of the program, and call there",
             {{"function", current_function()}}});
@@ -193,12 +199,18 @@ void Sanitizer::on_task(const TaskInfo& task) {
 }
 
 void Sanitizer::on_task_begin(const TaskInfo& task) {
-    if (task.kind == TaskKind::host_function) calls.begin_callback();
+    if (task.kind == TaskKind::host_function) {
+        calls.begin_callback();
+        ++calls.in_host_function;
+    }
     order_.begin(task);
 }
 
 void Sanitizer::on_task_end(const TaskInfo& task, int) {
-    if (task.kind == TaskKind::host_function) calls.end_callback();
+    if (task.kind == TaskKind::host_function) {
+        calls.end_callback();
+        --calls.in_host_function;
+    }
     order_.end(task);
     if (const auto it = copy_asked_.find(task.ticket); it != copy_asked_.end()) {
         hash_copy(task, it->second.first, it->second.second);

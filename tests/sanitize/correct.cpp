@@ -39,7 +39,60 @@ CORRECT(polling_the_event) {
     read(y);
 }
 
+CORRECT(polling_the_time) {
+    Buffer x(kX), y(kY);
+    Event begin, end;
+    Stream s;
+    record(begin, s);
+    glu(x, y, s);
+    record(end, s);
+    float ms = 0;
+    while (aclrtEventElapsedTime(&ms, begin, end) != 0) usleep(100);
+    read(y);
+}
+
+CORRECT(told_by_a_report) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    MUST(aclrtSubscribeReport(pthread_self(), s));
+    glu(x, y, s);
+    MUST(aclrtLaunchCallback([](void*) {}, nullptr, ACL_CALLBACK_NO_BLOCK, s));
+    MUST(aclrtProcessReport(-1));
+    read(y);
+    MUST(aclrtUnSubscribeReport(pthread_self(), s));
+}
+
+// On a thread of the program's own, which may call what it likes: CANN's sample of asynchronous inference does this.
+CORRECT(report_copies_the_result) {
+    static void* result = nullptr;
+    Buffer x(kX), y(kY);
+    Stream s;
+    result = y;
+    MUST(aclrtSubscribeReport(pthread_self(), s));
+    glu(x, y, s);
+    MUST(aclrtLaunchCallback([](void*) { read(result); }, nullptr, ACL_CALLBACK_BLOCK, s));
+    MUST(aclrtProcessReport(-1));
+    sync(s);
+    MUST(aclrtUnSubscribeReport(pthread_self(), s));
+}
+
 static std::atomic<bool> told{false};
+CORRECT(host_function_asks) {
+    Stream s;
+    MUST(aclrtLaunchHostFunc(
+        s,
+        [](void*) {
+            int32_t device = 0;
+            aclrtContext context = nullptr;
+            (void)aclrtGetDevice(&device);
+            (void)aclrtGetCurrentContext(&context);
+            told = true;
+        },
+        nullptr));
+    sync(s);
+    if (!told) std::abort();
+}
+
 CORRECT(told_by_a_callback) {
     Buffer x(kX), y(kY);
     Stream s;

@@ -922,7 +922,7 @@ PLANTED(callback_launches_an_operator) {
     sync(other);
 }
 
-// expect race portability argument=src
+// expect race argument=src
 PLANTED(callback_reads_what_later_work_writes) {
     Buffer x(kX), y(kY);
     Stream s;
