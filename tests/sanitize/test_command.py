@@ -158,6 +158,15 @@ class Command(unittest.TestCase):
                 self.assertEqual([json.loads(line) for line in file], document["findings"])
         self.assertEqual([(f["id"], f["schedule"], f["number"]) for f in document["findings"]], [("race", "late", 1)])
 
+    def test_callbacks_that_tell_nothing(self):
+        # the same calls as those of programs without a mistake: only what a callback has not done yet tells them apart
+        for program, schedule in (("reads_what_a_callback_tells_of", "late"), ("reads_what_is_behind_a_callback", "now")):
+            done = sanitize("--", VARIOUS, program, environment={"GRADUS_SCHEDULE": schedule})
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("1 error, 0 warnings", done.stderr)
+            done = sanitize("--schedules", "2", "--", VARIOUS, program)
+            self.assertEqual(done.returncode, 1, done.stderr)
+
     def test_copies_that_one_schedule_makes(self):
         for name, text in (("copies_only_what_is_complete", "is made by now, and not here"),
                            ("copies_only_what_is_late", "is made here, and not by now")):
