@@ -120,6 +120,33 @@ CORRECT(callback_waits_for_another_stream) {
     sync(s2);
 }
 
+CORRECT(blocking_callback_waits_for_another_stream) {
+    Buffer x(kX), y(kX), z(kY);
+    Stream s1, s2;
+    std::atomic<uint64_t> id = 0;
+    std::thread thread([&] {
+        MUST(aclrtSetDevice(0));
+        id = pthread_self();
+        while (aclrtProcessReport(10) != 0) {
+        }
+        MUST(aclrtResetDevice(0));
+    });
+    while (id == 0) std::this_thread::yield();
+    MUST(aclrtSubscribeReport(id, s2));
+    MUST(aclrtLaunchCallback(
+        [](void*) {
+            while (!told) usleep(100);
+        },
+        nullptr, ACL_CALLBACK_BLOCK, s2));
+    glu(y, z, s2);
+    glu(x, y, s1);
+    sync(s1);
+    told = true;
+    sync(s2);
+    thread.join();
+    MUST(aclrtUnSubscribeReport(id, s2));
+}
+
 CORRECT(synchronised_by_another_thread) {
     Buffer x(kX), y(kY);
     Stream s;

@@ -74,6 +74,70 @@ PLANTED(timeout_expired_behind_a_callback) {
     read(y);  // a
 }
 
+// expect race error-ignored argument=src
+PLANTED(timeout_of_an_event_expired_behind_a_callback) {
+    Buffer x(kX), y(kY);
+    Event e;
+    Stream s;
+    MUST(aclrtLaunchHostFunc(
+        s, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }, nullptr));
+    glu(x, y, s);  // b
+    record(e, s);
+    while (aclrtSynchronizeEventWithTimeout(e, 1) != 0 && mended) {
+    }
+    read(y);  // a
+}
+
+// What has surely ended by then is not known to: a timeout tells nothing.
+// expect race error-ignored argument=src
+PLANTED(timeout_expired_behind_the_result) {
+    Buffer x(kX), y(kY);
+    Event e(Kind::flagged);
+    Stream s, other;
+    glu(x, y, s);  // b
+    wait(s, e);
+    if (mended) record(e, other);
+    aclrtSynchronizeStreamWithTimeout(s, mended ? 10000 : 1);
+    read(y);  // a
+    if (!mended) record(e, other);
+}
+
+// expect race free-in-use argument=src
+PLANTED(stream_destroyed_by_force) {
+    Buffer y(kY);
+    aclrtStream s = nullptr;
+    MUST(aclrtCreateStream(&s));
+    MUST(aclrtMemsetAsync(y, kY, 0, kY, s));  // b
+    MUST(mended ? aclrtDestroyStream(s) : aclrtDestroyStreamForce(s));
+    read(y);  // a
+}
+
+// expect race argument=src
+PLANTED(stream_asked_once) {
+    Buffer x(kX), y(kX), z(kY);
+    Stream s;
+    glu(x, y, s);
+    glu(y, z, s);  // b
+    aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
+    do MUST(aclrtStreamQuery(s, &status));
+    while (mended && status != ACL_STREAM_STATUS_COMPLETE);
+    read(z);  // a
+}
+
+// expect race argument=src
+PLANTED(event_asked_once) {
+    Buffer x(kX), y(kX), z(kY);
+    Event e;
+    Stream s;
+    glu(x, y, s);
+    glu(y, z, s);  // b
+    record(e, s);
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    do MUST(aclrtQueryEventStatus(e, &status));
+    while (mended && status != ACL_EVENT_RECORDED_STATUS_COMPLETE);
+    read(z);  // a
+}
+
 // expect race argument=x
 PLANTED(no_event_between) {
     Buffer x(kX), y(kX), z(kY);

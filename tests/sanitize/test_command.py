@@ -218,18 +218,18 @@ class Command(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     @unittest.skipIf(SANITIZED, "a compiler's sanitizer must be loaded first")
+    def test_a_program_that_opens_the_library_late(self):
+        done = sanitize("--", os.environ["OPENED"], os.environ["LIBRARY"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("gradus sanitize: nothing found", done.stderr)
+
+    @unittest.skipIf(SANITIZED, "a compiler's sanitizer must be loaded first")
     def test_python_s_own_handler(self):
         done = sanitize(
             "--", "python3", "-c", "import faulthandler, os, signal; faulthandler.enable();"
             f"import ctypes; ctypes.CDLL({os.environ['LIBRARY']!r}); os.kill(os.getpid(), signal.SIGSEGV)")
         self.assertIn("Fatal Python error: Segmentation fault", done.stderr)
         self.assertEqual(done.returncode, 128 + 11)
-
-    @unittest.skipIf(SANITIZED, "a compiler's sanitizer must be loaded first")
-    def test_a_program_that_opens_the_library_late(self):
-        done = sanitize("--", os.environ["OPENED"], os.environ["LIBRARY"])
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("gradus sanitize: nothing found", done.stderr)
 
     @unittest.skipIf(SANITIZED, "a compiler's sanitizer must be loaded first")
     def test_python_s_small_stack_for_signals(self):

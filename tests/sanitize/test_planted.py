@@ -25,7 +25,8 @@ def read(path):
 def run(program, *words, settings="on", expect_code=(0,)):
     with tempfile.TemporaryDirectory() as folder:
         log, lines = os.path.join(folder, "log"), os.path.join(folder, "json")
-        environment = dict(os.environ, GRADUS_SANITIZE=f"{settings},log={log},json={lines}")
+        environment = dict(os.environ, GRADUS_SANITIZE=f"{settings},log={log},json={lines}",
+                           GRADUS_SCHEDULE=SCHEDULES.get(words[0], ""))
         done = subprocess.run([program, *words], env=environment, capture_output=True, text=True, timeout=600)
         text, found = read(log), [json.loads(line) for line in read(lines).splitlines()]
         assert done.returncode in expect_code, (words, done.returncode, done.stderr, text)
