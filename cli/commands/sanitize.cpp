@@ -173,9 +173,9 @@ const char* what_differs(const json& difference) {
     return difference["got"] == "nothing" ? "is made by now, and not here" : "brings other bits than now";
 }
 
-// What makes two findings one: the id, and where both accesses come from.
+// What makes two findings one: the id, the functions, and where both accesses come from.
 std::string identity(const json& finding) {
-    std::string text = finding["id"].dump();
+    std::string text = finding["id"].dump() + finding.value("function", "") + finding.value("other_function", "");
     for (size_t i = 0; i < finding["parts"].size() && i < 2; ++i) text += finding["parts"][i]["stack"].dump();
     return text;
 }

@@ -100,8 +100,10 @@ std::unique_ptr<TaskInfo> describe_launch(const Executor& executor, const Launch
     for (size_t i = 0; i < executor.slots.size(); ++i) {
         if (!executor.slots[i].tensor || executor.slots[i].view().empty()) continue;
         const Argument& argument = executor.op->arguments[i];
+        if (argument.reads == Reads::nothing) continue;
         const bool writes = argument.direction == Direction::output;
-        info->accesses.push_back({argument.name, task.address[i], executor.slots[i].view(), !writes, writes, i});
+        info->accesses.push_back(
+            {argument.name, task.address[i], executor.slots[i].view(), !writes, writes, i, argument.reads});
     }
     info->workspace = planned.scratch.bytes();
     if (info->workspace > 0 && workspace != nullptr) {

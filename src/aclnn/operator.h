@@ -14,6 +14,7 @@
 #include "aclnn/trials.h"
 #include "base/config.h"
 #include "base/nonblocking.h"
+#include "base/observer.h"
 #include "base/scratch.h"
 #include "base/status.h"
 #include "base/tensor_view.h"
@@ -57,6 +58,7 @@ struct Argument {
     const char* terms = "1";                   // ... how many are summed, multiplied out, over sizes and attributes
     int roundings = 0;                         // ... how often 16-bit types round on the way, in half units
     std::array<const char*, 2> in_place = {};  // the inputs this output may be exactly
+    Reads reads = Reads::all;
     std::optional<Value> preset = std::nullopt;
 
     bool is_tensor() const { return kind == GRADUS_TENSOR; }
@@ -96,6 +98,10 @@ constexpr Argument attribute(const char* name, gradusKind kind, const char* allo
 }
 constexpr Argument attribute(const char* name, gradusKind kind, const char* allowed, Value preset) {
     return {.name = name, .kind = kind, .direction = Direction::attribute, .allowed = allowed, .preset = preset};
+}
+constexpr Argument reading(Reads reads, Argument argument) {
+    argument.reads = reads;
+    return argument;
 }
 constexpr Argument optional(Argument argument) {
     argument.optional = true;

@@ -20,6 +20,10 @@ enum class MemoryKind;
 
 enum class TaskKind { launch, copy, fill, record, reset, wait, host_function, post, callback_wait, collective };
 
+// How much an operator reads of what a call declares: lengths, masks and chosen blocks leave parts out, and beside some
+// arguments another one is not looked at.
+enum class Reads { all, in_part, perhaps, nothing };
+
 // Bytes that a task reads or writes: a view at an address of the program's.
 struct Access {
     const char* argument;
@@ -27,6 +31,7 @@ struct Access {
     TensorView view;
     bool reads, writes;
     size_t index = 0;  // of an operator's argument
+    Reads declared = Reads::all;
 };
 
 // A piece of work, on a stream or of the host itself.
@@ -67,6 +72,10 @@ struct AllocationInfo {
     int device;
 };
 
+// How a thread uses what does not belong to its current context: its work is refused; it has no context at all, and
+// gives work; it waits for the stream, or looks at it; the event and the stream belong to different devices.
+enum class Elsewhere { refused, without_context, looked_at, other_device };
+
 // What one observer tells the others: a mistake of the program's.
 struct Finding {
     const char* id;
@@ -104,8 +113,8 @@ class Observer {
 
     // A tensor, or argument `index` of an executor, has been given another address.
     virtual void on_address(const void* /*handle*/, size_t /*index*/) {}
-    // The calling thread gives work to a stream of another context than its own, which is refused, or has none.
-    virtual void on_other_context(const void* /*stream*/, bool /*refused*/) {}
+    // A stream, or an event, that the device would not take from the calling thread.
+    virtual void on_other_context(const void* /*handle*/, Elsewhere /*how*/) {}
 
     // What the program wants, before anything is checked; then it is refused, or one of the two below follows.
     virtual void on_attempt(const TaskInfo& /*task*/) {}

@@ -192,12 +192,12 @@ bool overlaps_itself(const TensorView& view) {
 }
 
 // From a's first byte forward, then backward from b's last byte, to a byte that both have.
-bool overlaps(const TensorView& a, const TensorView& b, int64_t distance) {
-    if (a.empty() || b.empty()) return false;
+Overlap overlap(const TensorView& a, const TensorView& b, int64_t distance) {
+    if (a.empty() || b.empty()) return Overlap::no;
     const TensorView::Extent in_a = a.extent(), in_b = b.extent();
     const __int128 apart = static_cast<__int128>(distance) + in_b.end - 1 - in_a.begin;
     const __int128 most = static_cast<__int128>(in_a.end - 1 - in_a.begin) + (in_b.end - 1 - in_b.begin);
-    if (apart < 0 || apart > most) return false;
+    if (apart < 0 || apart > most) return Overlap::no;
     const int64_t a_bytes = dtype_size(a.dtype), b_bytes = dtype_size(b.dtype);
     Steps steps;
     steps.add(1, static_cast<uint64_t>(a_bytes - 1 + b_bytes - 1));
@@ -206,7 +206,8 @@ bool overlaps(const TensorView& a, const TensorView& b, int64_t distance) {
     Sums sums;
     for (const Step& step : steps.ascending()) sums.add(step.stride, step.most);
     int budget = Sums::kBudget;
-    return sums.contain(static_cast<uint64_t>(apart), budget);
+    if (!sums.contain(static_cast<uint64_t>(apart), budget)) return Overlap::no;
+    return budget < 0 ? Overlap::unknown : Overlap::yes;
 }
 
 }  // namespace gradus

@@ -44,8 +44,12 @@ Status check_extent(const TensorView& view);
 
 // Whether two elements of one view share an address, and whether any element of `a` shares a byte with one of `b` when
 // b's address is `distance` bytes behind a's. Both views have passed check_extent. Exact, except that hopelessly
-// tangled strides count as overlapping; takes no memory, and a millisecond at most.
+// tangled strides are given up, and count as overlapping; takes no memory, and a millisecond at most.
+enum class Overlap { no, yes, unknown };
 bool overlaps_itself(const TensorView& view);
-bool overlaps(const TensorView& a, const TensorView& b, int64_t distance);
+Overlap overlap(const TensorView& a, const TensorView& b, int64_t distance);
+inline bool overlaps(const TensorView& a, const TensorView& b, int64_t distance) {
+    return overlap(a, b, distance) != Overlap::no;
+}
 
 }  // namespace gradus

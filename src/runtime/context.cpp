@@ -88,13 +88,23 @@ Result<std::shared_ptr<Stream>> find_stream(aclrtStream handle) {
     return stream;
 }
 
+void tell_elsewhere(const void* handle, Elsewhere how) {
+    if (!observed() || !config_or_default().limits) return;
+    const Lock lock = hold();
+    observe([&](Observer& o) { o.on_other_context(handle, how); });
+}
+
+Result<std::shared_ptr<Stream>> find_stream_to_look_at(aclrtStream handle) {
+    auto stream = find_stream(handle);
+    if (stream.ok() && current != nullptr && (*stream)->context() != current)
+        tell_elsewhere(handle, Elsewhere::looked_at);
+    return stream;
+}
+
 Result<std::shared_ptr<Stream>> find_stream_here(aclrtStream handle) {
     auto stream = find_stream(handle);
     if (!stream.ok() || (*stream)->context() == current || !config_or_default().limits) return stream;
-    if (observed()) {
-        const Lock lock = hold();
-        observe([&](Observer& o) { o.on_other_context(handle, current != nullptr); });
-    }
+    tell_elsewhere(handle, current != nullptr ? Elsewhere::refused : Elsewhere::without_context);
     if (current == nullptr) return stream;
     return Status(ACL_ERROR_RT_STREAM_CONTEXT,
                   "stream: belongs to another context than the current one of this thread (a limit of the device: "

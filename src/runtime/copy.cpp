@@ -1,8 +1,5 @@
 #include "runtime/copy.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -81,17 +78,6 @@ class WorkTask final : public Task {
   private:
     Work work_;
 };
-
-bool is_mapped(const void* begin, size_t bytes) {
-    const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-    const uintptr_t end = reinterpret_cast<uintptr_t>(begin) + bytes;
-    unsigned char present[256];
-    for (uintptr_t at = reinterpret_cast<uintptr_t>(begin) / page * page; at < end; at += sizeof present * page) {
-        const size_t length = std::min<size_t>(end - at, sizeof present * page);
-        if (mincore(reinterpret_cast<void*>(at), length, present) != 0) return false;  // NOLINT: not there
-    }
-    return true;
-}
 
 // Freed memory is not live, also while the sanitizer keeps its address.
 bool is_host_memory(const void* begin, size_t bytes) {

@@ -93,6 +93,7 @@ Status record_event(aclrtEvent handle, aclrtStream stream_handle) {
     if (!event.ok()) return event.status();
     auto stream = find_stream_here(stream_handle);
     if (!stream.ok()) return stream.status();
+    if ((*event)->device != (*stream)->device()) tell_elsewhere(handle, Elsewhere::other_device);
     auto task = std::make_unique<RecordTask>();
     {
         const Lock lock = hold();
@@ -120,6 +121,7 @@ Status wait_event(aclrtStream stream_handle, aclrtEvent handle) {
     if (!event.ok()) return event.status();
     auto stream = find_stream_here(stream_handle);
     if (!stream.ok()) return stream.status();
+    if ((*event)->device != (*stream)->device()) tell_elsewhere(handle, Elsewhere::other_device);
     auto next = std::make_shared<Record>();  // for an event that has none yet; not under the lock, because it allocates
     auto task = std::make_unique<WaitTask>(*event);
     {

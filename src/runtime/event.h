@@ -25,11 +25,12 @@ struct Record {
     int64_t reached_at = 0;  // ns of the steady clock
 };
 
-// Everything but the kind is behind the process lock.
+// Everything but the kind and the device is behind the process lock.
 struct Event {
-    explicit Event(EventKind event_kind) : kind(event_kind) {}
+    Event(EventKind event_kind, int event_device) : kind(event_kind), device(event_device) {}
 
     const EventKind kind;
+    const int device;
     std::shared_ptr<Record> newest;   // nullptr: never recorded, or reset since
     std::shared_ptr<Record> awaited;  // the next one, where a stream waits for it already
     uint64_t waits = 0;               // of streams, that have not ended

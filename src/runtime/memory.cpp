@@ -239,6 +239,17 @@ const std::byte* library_address(const std::byte* address) {
     return address + it->second->shift();
 }
 
+bool is_mapped(const void* begin, size_t bytes) {
+    const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    const uintptr_t end = reinterpret_cast<uintptr_t>(begin) + bytes;
+    unsigned char present[256];
+    for (uintptr_t at = reinterpret_cast<uintptr_t>(begin) / page * page; at < end; at += sizeof present * page) {
+        const size_t length = std::min<size_t>(end - at, sizeof present * page);
+        if (mincore(reinterpret_cast<void*>(at), length, present) != 0) return false;  // NOLINT: not there
+    }
+    return true;
+}
+
 bool is_quarantined(const void* address) {
     for (const auto& freed : quarantine)
         if (address >= freed->address() && address < freed->address() + freed->footprint()) return true;

@@ -66,6 +66,7 @@ const MemoryPolicy& memory_policy() noexcept;
 // With the lock: where the library sees this byte; whether it is freed memory that is kept.
 const std::byte* library_address(const std::byte* address);
 bool is_quarantined(const void* address);
+bool is_mapped(const void* begin, size_t bytes);  // whether the process has pages there, whosever
 
 // `padded`: aclrtMalloc's 32 bytes behind the size. 2 MiB pages above 1 MiB or when `huge_only`, else 4 KiB pages.
 Result<void*> allocate_device(size_t size, bool padded, bool huge_only, int device);

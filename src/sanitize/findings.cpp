@@ -1,10 +1,8 @@
 #include "sanitize/findings.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -29,10 +27,6 @@ std::string quoted(const std::string& text) {
     return out + "\"";
 }
 
-int open_for_lines(const std::string& path) {
-    return open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-}
-
 // For others that show it: the accesses and the fix, without stacks.
 std::string line_of(const Finding& finding) {
     std::string line = finding.kind;
@@ -46,8 +40,8 @@ std::string counted(uint64_t n, const char* what) { return std::to_string(n) + "
 }  // namespace
 
 Findings::Findings(const Options& options) {
-    if (!options.log.empty()) log_ = open_for_lines(options.log);
-    if (!options.json.empty()) json_ = open_for_lines(options.json);
+    log_ = options.log.empty() ? Lines(STDERR_FILENO) : Lines(options.log);
+    if (!options.json.empty()) json_ = Lines(options.json);
     std::ifstream file(options.suppressions);
     for (std::string line; std::getline(file, line);) {
         std::istringstream words(line.substr(0, line.find('#')));
@@ -72,12 +66,17 @@ bool Findings::suppressed(const Finding& finding) {
 void Findings::report(const Finding& finding) {
     ++reported;
     const auto site = [&](size_t i) { return i < finding.parts.size() ? finding.parts[i].site : Site{0}; };
-    if (seen_[{finding.id, site(0), site(1)}]++ > 0) return void(++repeated_);
+    std::string what = finding.id;
+    for (const auto& [key, value] : finding.keys)
+        if (key == "function" || key == "other_function") what += " " + value;
+    const auto [seen, fresh] = seen_.try_emplace(Key{what, site(0), site(1)}, finding.level);
+    if (!fresh && seen->second <= finding.level) return void(++repeated_);
+    seen->second = finding.level;
     if (suppressed(finding)) return void(++suppressed_);
     ++count_[static_cast<int>(finding.level)];
     const uint64_t number = count_[0] + count_[1] + count_[2];
-    if (json_ >= 0) write(json_, json_of(finding, number));
-    write(log_, text_of(finding, number));
+    if (json_.wanted()) json_.add(json_of(finding, number));
+    log_.add(text_of(finding, number));
     const auto ticket = [&](std::string_view name) {
         const auto it =
             std::ranges::find(finding.keys, name, [](const auto& key) -> std::string_view { return key.first; });
@@ -131,28 +130,16 @@ void Findings::summarise() {
     }
     if (repeated_ > 0) text += ", seen again " + counted(repeated_, "time");
     if (suppressed_ > 0) text += ", " + std::to_string(suppressed_) + " suppressed";
-    write(log_, text + "\n");
-    if (json_ < 0) return;
-    write(json_, "{\"summary\":true,\"pid\":" + std::to_string(getpid()) + ",\"errors\":" + std::to_string(count_[0]) +
-                     ",\"warnings\":" + std::to_string(count_[1]) + ",\"notes\":" + std::to_string(count_[2]) +
-                     ",\"repeated\":" + std::to_string(repeated_) + ",\"suppressed\":" + std::to_string(suppressed_) +
-                     "}\n");
+    log_.add(text + "\n");
+    if (!json_.wanted()) return;
+    json_.add("{\"summary\":true,\"pid\":" + std::to_string(getpid()) + ",\"errors\":" + std::to_string(count_[0]) +
+              ",\"warnings\":" + std::to_string(count_[1]) + ",\"notes\":" + std::to_string(count_[2]) +
+              ",\"repeated\":" + std::to_string(repeated_) + ",\"suppressed\":" + std::to_string(suppressed_) + "}\n");
 }
 
 void Findings::forget_counts() {
     for (uint64_t& count : count_) count = 0;
     suppressed_ = repeated_ = 0;
-}
-
-// In one piece where the kernel takes it, so that lines of several processes do not mix.
-void Findings::write(int file, const std::string& text) {
-    const int before = errno;
-    for (size_t at = 0; at < text.size();) {
-        const ssize_t n = ::write(file, text.data() + at, text.size() - at);
-        if (n <= 0) break;
-        at += static_cast<size_t>(n);
-    }
-    errno = before;
 }
 
 }  // namespace gradus::sanitize

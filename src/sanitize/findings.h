@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "sanitize/lines.h"
 #include "sanitize/options.h"
 #include "sanitize/stacks.h"
 
@@ -41,10 +42,9 @@ class Findings {
 
     Stacks stacks;
     std::atomic<uint64_t> reported = 0;  // all, repeated and suppressed ones included
-    static void write(int file, const std::string& text);
 
   private:
-    using Key = std::tuple<std::string, Site, Site>;
+    using Key = std::tuple<std::string, Site, Site>;  // id and functions; interpreters call all from one place
     struct Suppression {
         std::string id, part;
     };
@@ -54,9 +54,9 @@ class Findings {
     std::string json_of(const Finding& finding, uint64_t number);
 
     std::vector<Suppression> suppressions_;
-    std::map<Key, uint64_t> seen_;
+    std::map<Key, Level> seen_;  // the gravest
     uint64_t count_[3] = {}, suppressed_ = 0, repeated_ = 0;
-    int log_ = 2, json_ = -1;
+    Lines log_, json_;
 };
 
 }  // namespace gradus::sanitize

@@ -12,7 +12,8 @@ struct Calls {
     Here here[kMost];
     int depth = 0;  // deeper ones share the last place
     int in_callback = 0;
-    int outside = 0;  // the depth at which the callback began
+    int in_host_function = 0;  // of those: the device calls it on a thread of its own, and it may not call the device
+    int outside = 0;           // the depth at which the callback began
 
     Here& enter() { return here[depth++ < kMost ? depth - 1 : kMost - 1]; }
     Here& innermost() { return here[depth <= kMost ? depth - 1 : kMost - 1]; }

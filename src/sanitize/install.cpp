@@ -25,12 +25,21 @@ Sanitizer* const the_one = []() -> Sanitizer* {
                        .two_mappings = options->memcheck,
                        .quarantine = options->memcheck ? options->quarantine : 0});
     after_fork_in_child([] { the_one->after_fork(); });
-    on_exit([](int status, void*) { the_one->at_end(status); }, nullptr);
-    at_quick_exit([] { the_one->at_end(-1); });
+    on_exit([](int status, void*) { the_one->at_exit(status); }, nullptr);
+    at_quick_exit([] {
+        the_one->at_exit(-1);
+        the_one->at_end();
+    });
     before_fatal_signals(wish_for_summary);
     install(*made);
     return made;
 }();
+
+// With the library, behind every function and object of the program's: whoever opens it late has made some before,
+// which a handler of exit would not wait for.
+[[gnu::destructor]] void end() {
+    if (the_one != nullptr) the_one->at_end();
+}
 
 }  // namespace
 

@@ -23,9 +23,13 @@ bool is_answer(int code) {
            code == ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID;
 }
 
-// Answers that need no second look either: a thread that asks again and again whether there is a callback for it.
+// Answers that need no second look either: a thread that asks again and again whether there is a callback for it, or
+// whether it has a device; an option that was never set.
 bool is_plain_answer(std::string_view function, int code) {
     return code == ACL_ERROR_REPEAT_INITIALIZE || code == ACL_ERROR_REPEAT_FINALIZE ||
+           code == ACL_ERROR_RT_SYSPARAMOPT_NOT_SET ||
+           (code == ACL_ERROR_RT_CONTEXT_NULL &&
+            (function == "aclrtGetDevice" || function == "aclrtGetCurrentContext")) ||
            (function == "aclrtProcessReport" &&
             (code == ACL_ERROR_RT_REPORT_TIMEOUT || code == ACL_ERROR_RT_THREAD_SUBSCRIBE));
 }
@@ -135,8 +139,9 @@ Finding Sanitizer::classify(const char* function, const Status& status) {
                            : contains(status, "both host memory")                ? "portability"
                                                                                  : "api-error";
     const bool portability = std::strcmp(id, "portability") == 0;
+    const bool lacking = status.code() == ACL_ERROR_RT_FEATURE_NOT_SUPPORT;  // here; the device may have it
     Finding finding{id,
-                    portability ? Level::warning : Level::error,
+                    portability || lacking ? Level::warning : Level::error,
                     portability ? "an asynchronous copy from host to host" : "",
                     {{std::string(function) + " answers " + std::to_string(status.code()) + ": " +
                           std::string(status.message().view()),
@@ -146,21 +151,19 @@ Finding Sanitizer::classify(const char* function, const Status& status) {
     const std::string_view message = status.message().view();
     if (const size_t colon = message.find(':'); colon != std::string_view::npos && colon < 40)
         finding.keys.emplace_back("argument", std::string(message.substr(0, colon)));
-    if (context) {
-        tell_makers(finding, here.stream);
-    }
+    if (context) tell_makers(finding, here.elsewhere);
     return finding;
 }
 
-// Which thread calls, and where the stream that it wants, and the first of the others and of the contexts, were made.
-void Sanitizer::tell_makers(Finding& finding, const void* stream) const {
+// Which thread calls, and where what it uses, and the first of the streams and of the contexts, were made.
+void Sanitizer::tell_makers(Finding& finding, const void* used) const {
     constexpr size_t kMost = 4;
     finding.parts[0].text += " (thread " + std::to_string(thread()) + ")";
     finding.keys.emplace_back("thread", std::to_string(thread()));
     std::map<std::pair<bool, uint64_t>, const Handle*> makers;
     for (const auto& [handle, made] : handles_)
-        if (made.kind == HandleKind::stream || made.kind == HandleKind::context)
-            makers[{handle != stream, made.since}] = &made;
+        if (handle == used || made.kind == HandleKind::stream || made.kind == HandleKind::context)
+            makers[{handle != used, made.since}] = &made;
     for (const auto& [when, made] : makers)
         if (finding.parts.size() <= kMost)
             finding.parts.push_back(
@@ -169,19 +172,23 @@ void Sanitizer::tell_makers(Finding& finding, const void* stream) const {
     finding.fix = "aclrtSetDevice, or aclrtSetCurrentContext with the stream's context, on this thread";
 }
 
-void Sanitizer::on_other_context(const void* stream, bool refused) {
+// What is refused is told as a refusal.
+void Sanitizer::on_other_context(const void* handle, Elsewhere how) {
     if (calls.depth == 0) return;
-    calls.innermost().stream = stream;
-    if (refused || calls.in_callback > 0 || !options_.memcheck || !options_.api_errors) return;
-    Finding finding{"context",
-                    Level::error,
-                    "",
-                    {{std::string(current_function()) + ": the calling thread has no device; the device answers " +
-                          std::to_string(ACL_ERROR_RT_CONTEXT_NULL),
-                      site()}},
-                    "",
-                    {{"function", current_function()}, {"code", std::to_string(ACL_ERROR_RT_CONTEXT_NULL)}}};
-    tell_makers(finding, stream);
+    calls.innermost().elsewhere = handle;
+    if (how == Elsewhere::refused || calls.in_host_function > 0 || !options_.memcheck || !options_.api_errors) return;
+    const bool none = how == Elsewhere::without_context, event = how == Elsewhere::other_device;
+    const std::string code = std::to_string(none ? ACL_ERROR_RT_CONTEXT_NULL : ACL_ERROR_RT_STREAM_CONTEXT);
+    const char* const why = none    ? "the calling thread has no device"
+                            : event ? "the event and the stream belong to different devices"
+                                    : "the stream belongs to another context than the calling thread's current one";
+    const std::string answer = event ? ", which the device refuses" : "; the device answers " + code;
+    Finding finding{"context", Level::error,
+                    "",        {{std::string(current_function()) + ": " + why + answer, site()}},
+                    "",        {{"function", current_function()}}};
+    tell_makers(finding, handle);
+    if (!event) finding.keys.emplace_back("code", code);
+    if (event) finding.fix = "an event that was made on the stream's device";
     report(finding);
 }
 

@@ -5,12 +5,10 @@
 
 namespace gradus::sanitize {
 
-void Sanitizer::on_exit() { judge_end(); }
+// Queued work is about to be dropped; static objects of the program's come next, and may yet wait for it.
+void Sanitizer::on_exit() { leaving_ = true; }
 
-// Before queued work is dropped.
 void Sanitizer::judge_end() {
-    if (judged_end_) return;
-    judged_end_ = true;
     const Asked* const task = options_.racecheck ? order_.unfinished() : nullptr;
     if (task == nullptr) return;
     report({"not-waited-for",
@@ -23,14 +21,14 @@ void Sanitizer::judge_end() {
             {{"function", task->function}, {"stream", std::to_string(task->stream)}}});
 }
 
-// on_exit: after the program's own static objects, which may still free.
-void Sanitizer::at_end(int status) {
+// After the program's own static objects, which may still wait, and free.
+void Sanitizer::at_end() {
     tell_touches();
     const Lock lock = hold();
     if (ended_) return;
     ended_ = true;
     judge_end();
-    if (status == 0)
+    if (status_ == 0)
         for (const auto& [key, failure] : failures_) tell_ignored(failure, "the program ends as if nothing had been");
     if (options_.leakcheck) tell_leaks();
     findings_.summarise();
@@ -75,7 +73,8 @@ void Sanitizer::tell_leaks() {
                                {HandleKind::tensor_list, "tensor list", "acl"},
                                {HandleKind::scalar_list, "scalar list", "acl"},
                                {HandleKind::executor, "executor", ""},
-                               {HandleKind::data_buffer, "data buffer", "acl"}};
+                               {HandleKind::data_buffer, "data buffer", "acl"},
+                               {HandleKind::communicator, "communicator", "Hccl"}};
     std::vector<std::pair<std::string, Site>> device, host;
     for (const auto& [id, memory] : shadow_.live()) {
         if (memory->since < forked_) continue;

@@ -17,6 +17,11 @@ std::string does(const TaskInfo& task, const Access& access) {
     return std::string(task.function) + (access.writes ? " writes " : " reads ") + access.argument;
 }
 
+// Memory that was ours once, and is the program's own now: it was registered, or the system gave its address out again.
+bool is_back(const Memory& freed, const void* address) {
+    return freed.info.kind == MemoryKind::registered || (!is_quarantined(address) && is_mapped(address, 1));
+}
+
 }  // namespace
 
 void Sanitizer::judge_free(MemoryKind kind, uint64_t allocation) {
@@ -29,7 +34,7 @@ void Sanitizer::judge_free(MemoryKind kind, uint64_t allocation) {
             {{std::string(current_function()) + " frees " + name(*memory) + ", which queued work still uses", site()},
              {std::string(user->task.function) + ", task " + number(user->task.ticket) + " on stream " +
                   number(user->task.stream) + ", " + (user->access.writes ? "writes " : "reads ") +
-                  user->access.argument + ": bytes " + bytes_of(user->access, memory) + " of " + name(*memory),
+                  user->access.argument + ": " + bytes_words(user->access, memory),
               user->task.site},
              part_of(*memory)},
             "aclrtSynchronizeStream(stream " + number(user->task.stream) + ") before the free",
@@ -67,7 +72,7 @@ void Sanitizer::judge_memory(const TaskInfo& task, const Access& access) {
         return;
     }
     const Memory* const freed = options_.memcheck ? find_freed() : nullptr;
-    if (freed == nullptr) return;
+    if (freed == nullptr || is_back(*freed, access.address + extent.begin)) return;
     const auto executor = executors_.find(task.executor);
     const bool again = executor != executors_.end() && executor->second.launches > 0;
     report({again ? "stale-address" : "use-after-free",
@@ -173,11 +178,14 @@ void Sanitizer::judge_read(const TaskInfo& task, const Access& access, Memory& m
     const auto gap = shadow_.unwritten(access, memory);
     if (!gap) return;
     const bool copies = task.kind == TaskKind::copy;
+    // what was not written may be what is not read; not so where nothing was, of an argument that is read at all
+    const bool declared = access.declared != Reads::all;
+    const bool perhaps = declared && (access.declared == Reads::perhaps || Shadow::some_written(access, memory));
     report({copies ? "uninitialised-copy" : "uninitialised",
-            copies ? Level::warning : Level::error,
+            copies || perhaps ? Level::warning : Level::error,
             "",
-            {{does(task, access) + ": bytes " + number(gap->first) + "–" + number(gap->second - 1) + " of " +
-                  name(memory) + " were never written",
+            {{does(task, access) + ": " + (declared ? "declared bytes " : "bytes ") + number(gap->first) + "–" +
+                  number(gap->second - 1) + " of " + name(memory) + " were never written",
               site()},
              part_of(memory)},
             "",
@@ -203,7 +211,7 @@ void Sanitizer::hash_copy(const TaskInfo& task, uint64_t place, Site site) {
             hash = (hash ^ static_cast<uint64_t>(base[row * to->view.step(0) + i])) * 0x100000001b3;
     const std::string line = std::to_string(place) + " " + std::to_string(to->view.numel()) + " " +
                              std::to_string(hash) + " " + stack_text(findings_.stacks.frames(site)) + "\n";
-    findings_.write(copies_, line);
+    copies_.add(line);
 }
 
 }  // namespace gradus::sanitize

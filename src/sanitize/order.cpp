@@ -12,8 +12,8 @@ bool must_end(TaskKind kind) {
            kind == TaskKind::collective || kind == TaskKind::host_function;
 }
 
-bool conflict(const Access& a, const Access& b) {
-    return (a.writes || b.writes) && overlaps(a.view, b.view, b.address - a.address);
+Overlap conflict(const Access& a, const Access& b) {
+    return (a.writes || b.writes) ? overlap(a.view, b.view, b.address - a.address) : Overlap::no;
 }
 
 // Whether every byte of `a` is one of `b`: certain for equal and for dense views, else no.
@@ -29,6 +29,9 @@ bool covered(const Access& a, const Access& b) {
 void Order::task(const TaskInfo& info, Site site) {
     StreamState& stream = streams_[info.stream];
     const Asked asked{info.kind, info.function, info.ticket, info.stream, site};
+    const bool plain = info.kind == TaskKind::launch || info.kind == TaskKind::copy || info.kind == TaskKind::fill;
+    // nothing is before it, it waits for nobody and nobody for it: no copy of what it touches is needed
+    if (plain && stream.pending.empty() && stream.held_by == 0) return step(stream, asked, info.accesses, {});
     stream.pending.push_back({asked, info.subject, info.accesses, info.gives, info.takes});
     std::erase(stream.pending.back().gives, 0);
     std::erase(stream.pending.back().takes, 0);
@@ -74,16 +77,10 @@ bool Order::place(uint64_t id, StreamState& stream, bool forced) {
     for (const uint64_t take : front.takes)
         if (const auto given = given_.extract(take)) partners.push_back(given.mapped());
     for (const Given& partner : partners) stream.clock.join(partner.before);
-    stream.clock.advance(id, ++stream.number);
-    for (const Access& access : front.accesses) check(front.task, access, stream.clock, partners);
-    for (const Access& access : front.accesses) keep(front.task, stream.number, access, find_(access), stream.clock);
+    step(stream, front.task, front.accesses, partners);
     for (const Given& partner : partners) {  // only now: what both do at once may race
         stream.clock.advance(partner.stream, partner.number);
         stream.edges[partner.stream] = {partner.ticket, front.task.site, front.task.function};
-    }
-    if (must_end(front.task.kind)) {
-        stream.newest = front.task;
-        stream.newest_number = stream.number;
     }
     switch (front.task.kind) {
         case TaskKind::record:
@@ -106,31 +103,55 @@ bool Order::place(uint64_t id, StreamState& stream, bool forced) {
     return true;
 }
 
-void Order::check(const Asked& task, const Access& access, const Clock& known, const std::vector<Given>& partners) {
-    const auto it = kept_.find(find_(access));
+// The next of its stream.
+void Order::step(StreamState& stream, const Asked& task, const std::vector<Access>& accesses,
+                 const std::vector<Given>& partners) {
+    stream.clock.advance(task.stream, ++stream.number);
+    for (const Access& access : accesses) {
+        const Found found = find_(access);
+        check(task, access, found.allocation, stream.clock, partners);
+        keep(task, stream.number, access, found, stream.clock);
+    }
+    if (!must_end(task.kind)) return;
+    stream.newest = task;
+    stream.newest_number = stream.number;
+}
+
+void Order::check(const Asked& task, const Access& access, uint64_t allocation, const Clock& known,
+                  const std::vector<Given>& partners) {
+    const auto it = kept_.find(allocation);
     if (it == kept_.end()) return;
     for (const Kept& kept : it->second) {
-        if (kept.task.ticket == task.ticket || known.at(kept.task.stream) >= kept.number ||
-            !conflict(kept.access, access))
-            continue;
+        if (kept.task.ticket == task.ticket || known.at(kept.task.stream) >= kept.number) continue;
+        const Overlap shared = conflict(kept.access, access);
+        if (shared == Overlap::no) continue;
         const bool together = std::any_of(partners.begin(), partners.end(),
                                           [&](const Given& partner) { return partner.ticket == kept.task.ticket; });
-        report_({kept, task, access, known, kept.allocation, together});
+        report_({kept, task, access, known, kept.allocation, together, shared == Overlap::yes});
     }
 }
 
 // A later access to the same bytes stands for an earlier one, if it writes or both read: who is ordered after it is
 // ordered after both. So a loop that nobody waits for does not grow.
-void Order::keep(const Asked& task, uint64_t number, const Access& access, uint64_t allocation, const Clock& known) {
-    if (allocation == 0) return;
-    std::vector<Kept>& list = kept_[allocation];
+void Order::keep(const Asked& task, uint64_t number, const Access& access, Found found, const Clock& known) {
+    if (found.allocation == 0) return;
+    std::vector<Kept>& list = list_of(found.allocation);
     if (!keep_all_)
         std::erase_if(list, [&](const Kept& kept) {
             return kept.task.ticket != task.ticket && known.at(kept.task.stream) >= kept.number &&
                    (access.writes || !kept.access.writes) && covered(kept.access, access);
         });
-    list.push_back({task, number, allocation, access});
-    watch_(list.back(), true);
+    list.push_back({task, number, found.allocation, access, found.pinned});
+    if (found.pinned) watch_(list.back(), true);
+}
+
+std::vector<Kept>& Order::list_of(uint64_t allocation) {
+    if (const auto it = kept_.find(allocation); it != kept_.end() || spare_.empty())
+        return it != kept_.end() ? it->second : kept_[allocation];
+    auto node = std::move(spare_.back());
+    spare_.pop_back();
+    node.key() = allocation;
+    return kept_.insert(std::move(node)).position->second;
 }
 
 void Order::begin(const TaskInfo& info) {
@@ -152,8 +173,13 @@ void Order::end(const TaskInfo& info) {
 }
 
 // All that is behind it is dropped as well, one by one: nothing moves up.
-void Order::dropped(const TaskInfo& info) {
+void Order::dropped(const TaskInfo& info, bool at_exit) {
     StreamState& stream = streams_[info.stream];
+    if (at_exit && must_end(info.kind)) {
+        const auto ticket = [&](const Pending& pending) { return pending.task.ticket == info.ticket; };
+        const auto it = std::find_if(stream.pending.begin(), stream.pending.end(), ticket);
+        lost_[info.stream] = it != stream.pending.end() ? it->task : stream.newest;
+    }
     if (stream.held_by == info.ticket) stream.held_by = 0;
     std::erase_if(stream.pending, [&](const Pending& pending) { return pending.task.ticket == info.ticket; });
     // who waits for its record goes on, when it runs
@@ -162,12 +188,15 @@ void Order::dropped(const TaskInfo& info) {
     for (auto& [allocation, list] : kept_)
         std::erase_if(list, [&](const Kept& kept) {
             if (kept.task.ticket != info.ticket) return false;
-            return watch_(kept, false), true;
+            return drop(kept), true;
         });
     if (stream.newest.ticket == info.ticket) stream.newest_number = 0;
 }
 
-void Order::stream_done(uint64_t stream) { learn(streams_[stream].clock); }
+void Order::stream_done(uint64_t stream) {
+    lost_.erase(stream);
+    learn(streams_[stream].clock);
+}
 
 void Order::record_done(uint64_t record) {
     if (const Recorded* const found = find_record(record)) return learn(found->clock);
@@ -215,24 +244,31 @@ void Order::retire() {
     for (auto it = kept_.begin(); it != kept_.end();) {
         std::erase_if(it->second, [&](const Kept& kept) {
             if (host_.at(kept.task.stream) < kept.number) return false;
-            return watch_(kept, false), true;
+            return drop(kept), true;
         });
-        it = it->second.empty() ? kept_.erase(it) : std::next(it);
+        const auto here = it++;
+        if (!here->second.empty()) continue;
+        if (spare_.size() < kSpareMost && here->second.capacity() < 2 * kSpareMost)
+            spare_.push_back(kept_.extract(here));
+        else
+            kept_.erase(here);
     }
 }
 
 void Order::host_access(const TaskInfo& info, Site site) {
     const Asked asked{info.kind, info.function, 0, 0, site};
-    for (const Access& access : info.accesses) check(asked, access, host_, {});
+    for (const Access& access : info.accesses) check(asked, access, find_(access).allocation, host_, {});
     for (const auto& [id, stream] : streams_)
         for (const Pending& pending : stream.pending)
             if (pending.awaited)
                 for (const Access& access : info.accesses)
                     for (const Access& later : pending.accesses) {
-                        const uint64_t allocation = find_(access);
-                        if (allocation == 0 || find_(later) != allocation || !conflict(later, access)) continue;
-                        report_(
-                            {{pending.task, UINT64_MAX, allocation, later}, asked, access, host_, allocation, false});
+                        const uint64_t allocation = find_(access).allocation;
+                        if (allocation == 0 || find_(later).allocation != allocation) continue;
+                        const Overlap shared = conflict(later, access);
+                        if (shared == Overlap::no) continue;
+                        const Kept kept{pending.task, UINT64_MAX, allocation, later};
+                        report_({kept, asked, access, host_, allocation, false, shared == Overlap::yes});
                     }
 }
 
@@ -247,7 +283,7 @@ const Kept* Order::user_of(uint64_t allocation) {
     for (auto& [id, stream] : streams_)
         for (const Pending& pending : stream.pending)
             for (const Access& access : pending.accesses)
-                if (find_(access) == allocation) {
+                if (find_(access).allocation == allocation) {
                     pending_user_ = {pending.task, UINT64_MAX, allocation, access};
                     return &pending_user_;
                 }
@@ -257,7 +293,7 @@ const Kept* Order::user_of(uint64_t allocation) {
 void Order::free(uint64_t allocation) {
     const auto it = kept_.find(allocation);
     if (it == kept_.end()) return;
-    for (const Kept& kept : it->second) watch_(kept, false);
+    for (const Kept& kept : it->second) drop(kept);
     kept_.erase(it);
 }
 
@@ -285,6 +321,7 @@ void Order::forget_ended() {
 }
 
 const Asked* Order::unfinished() const {
+    if (!lost_.empty()) return &lost_.begin()->second;
     for (const auto& [id, stream] : streams_) {
         if (stream.newest_number > host_.at(id)) return &stream.newest;
         for (const Pending& pending : stream.pending)

@@ -64,6 +64,12 @@ struct Kept {
     uint64_t number;  // of the task in its stream
     uint64_t allocation;
     Access access;
+    bool pinned = false;
+};
+
+struct Found {
+    uint64_t allocation = 0;  // 0: none of ours
+    bool pinned = false;      // memory of the host's
 };
 
 struct Race {
@@ -73,13 +79,14 @@ struct Race {
     const Clock& known;  // of the later one
     uint64_t allocation;
     bool together;  // parts of one collective or message
+    bool certain;   // that both touch a common byte
 };
 
 class Order {
   public:
     using Report = std::function<void(const Race&)>;
-    using Find = std::function<uint64_t(const Access&)>;  // which allocation; 0: none of ours
-    // An access is kept (true) or no longer (false): for who protects the pages.
+    using Find = std::function<Found(const Access&)>;
+    // An access to pinned memory is kept (true) or no longer (false): for who protects the pages.
     using Watch = std::function<void(const Kept&, bool)>;
     Order(Report report, Find find, Watch watch, bool keep_all)
         : report_(std::move(report)), find_(std::move(find)), watch_(std::move(watch)), keep_all_(keep_all) {}
@@ -89,7 +96,8 @@ class Order {
     void task(const TaskInfo& info, Site site);
     void begin(const TaskInfo& info);
     void end(const TaskInfo& info);
-    void dropped(const TaskInfo& info);
+    // `at_exit`: by the library, not by the program, which may yet wait for the stream.
+    void dropped(const TaskInfo& info, bool at_exit);
     void stream_done(uint64_t stream);
     void record_done(uint64_t record);
     void callback_begin(uint64_t callback);
@@ -150,7 +158,7 @@ class Order {
         std::map<uint64_t, Edge> edges;
     };
 
-    static constexpr size_t kRecordsMost = 20000, kEndedMost = 1000;
+    static constexpr size_t kRecordsMost = 20000, kEndedMost = 1000, kSpareMost = 16;
 
     uint64_t recorder_of(uint64_t record) const;
     const Recorded* find_record(uint64_t record) const;
@@ -159,8 +167,15 @@ class Order {
     bool give(uint64_t id, StreamState& stream);
     bool waits(const Pending& task) const;
     bool place(uint64_t id, StreamState& stream, bool forced);
-    void check(const Asked& task, const Access& access, const Clock& known, const std::vector<Given>& partners);
-    void keep(const Asked& task, uint64_t number, const Access& access, uint64_t allocation, const Clock& known);
+    void step(StreamState& stream, const Asked& task, const std::vector<Access>& accesses,
+              const std::vector<Given>& partners);
+    void check(const Asked& task, const Access& access, uint64_t allocation, const Clock& known,
+               const std::vector<Given>& partners);
+    void keep(const Asked& task, uint64_t number, const Access& access, Found found, const Clock& known);
+    std::vector<Kept>& list_of(uint64_t allocation);
+    void drop(const Kept& kept) {
+        if (kept.pinned) watch_(kept, false);
+    }
     void learn(const Clock& clock);
     void retire();
     void forget_ended();
@@ -171,8 +186,9 @@ class Order {
     const bool keep_all_;
     Clock host_;
     std::map<uint64_t, StreamState> streams_;
-    std::set<uint64_t> forced_;  // streams that were destroyed by force: what they did is still unordered
-    size_t ended_ = 0;           // others, since their numbers were forgotten
+    std::map<uint64_t, Asked> lost_;  // by stream: work that was dropped at the exit
+    std::set<uint64_t> forced_;       // streams that were destroyed by force: what they did is still unordered
+    size_t ended_ = 0;                // others, since their numbers were forgotten
     std::map<uint64_t, Recorded> records_;
     Recorded
         old_;  // of all records up to `old_until_`, joined: who waits for one of them knows too much, never too little
@@ -180,6 +196,7 @@ class Order {
     std::unordered_map<uint64_t, Given> given_;             // until it is taken
     std::unordered_map<uint64_t, Clock> callbacks_;         // by ticket or subject, until they begin
     std::unordered_map<uint64_t, std::vector<Kept>> kept_;  // by allocation
+    std::vector<decltype(kept_)::node_type> spare_;         // what programs use, they use again
     Kept pending_user_{};
 };
 

@@ -1,7 +1,5 @@
 #include "sanitize/sanitizer.h"
 
-#include <fcntl.h>
-
 #include <cstring>
 
 #include "base/lock.h"
@@ -19,10 +17,11 @@ Sanitizer::Sanitizer(const Options& options)
       order_([this](const Race& race) { tell_race(race); },
              [this](const Access& access) {
                  const Memory* const memory = shadow_.find(access.address + access.view.extent().begin);
-                 return memory != nullptr ? memory->info.id : 0;
+                 if (memory == nullptr) return Found{};
+                 return Found{memory->info.id, memory->info.kind == MemoryKind::host};
              },
              [this](const Kept& kept, bool in_flight) { protect(kept, in_flight); }, options.keep_all) {
-    if (!options.copies.empty()) copies_ = open(options.copies.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (!options.copies.empty()) copies_ = Lines(options.copies);
 }
 
 // With the lock: the site of the call that the thread is in.
@@ -34,6 +33,12 @@ Site Sanitizer::site() {
 }
 
 namespace {
+
+// No memory, no work, no waiting: what CANN forbids in host functions.
+bool asks_only(std::string_view function) {
+    return reads_errors(function) || function.find("Get") != std::string_view::npos ||
+           function.find("Query") != std::string_view::npos || function == "aclrtSetCurrentContext";
+}
 
 // Numbers alone, which programs convert by the million: such a call must cost hardly anything.
 bool is_arithmetic(const char* function) {
@@ -52,14 +57,14 @@ void Sanitizer::on_call(const char* function) {
     Here& here = calls.enter();
     here.function = function;
     here.site = 0;
-    here.handle = here.freed = here.stream = nullptr;
+    here.handle = here.freed = here.elsewhere = nullptr;
     here.expired = 0;
     here.phase_one = false;
     here.findings = findings_.reported.load(std::memory_order_relaxed);
     if (arithmetic) return;
     capture(here.stack, current_site());
     // phase two comes by its attempt; tensors and the like are the host's own
-    if (calls.in_callback == 0 || reads_errors(function)) return;
+    if (calls.in_host_function == 0 || asks_only(function)) return;
     if (std::strncmp(function, "aclrt", 5) != 0 && std::strncmp(function, "Hccl", 4) != 0) return;
     const Lock lock = hold();
     tell_callback();
@@ -69,7 +74,7 @@ void Sanitizer::tell_callback() {
     report({"portability",
             Level::warning,
             "a call inside a callback",
-            {{std::string(current_function()) + " is called by a callback of a stream, which the device does not allow",
+            {{std::string(current_function()) + " is called by a host function of a stream, which the device forbids",
               site()}},
             "let the callback wake a thread of the program, and call there",
             {{"function", current_function()}}});
@@ -88,9 +93,29 @@ void Sanitizer::on_phase_one() {
     if (calls.depth > 0) calls.innermost().phase_one = true;
 }
 
+namespace {
+
+// The entry of a key that is not there yet, in a node that another has left: programs make and destroy all the time.
+template <typename Map>
+typename Map::mapped_type& place_for(const void* key, Map& map, std::vector<typename Map::node_type>& spare) {
+    if (spare.empty()) return map[key];
+    auto node = std::move(spare.back());
+    spare.pop_back();
+    node.key() = key;
+    return map.insert(std::move(node)).position->second;
+}
+
+template <typename Node>
+void leave(Node node, std::vector<Node>& spare) {
+    constexpr size_t kMost = 16;
+    if (!node.empty() && spare.size() < kMost) spare.push_back(std::move(node));
+}
+
+}  // namespace
+
 void Sanitizer::on_create(HandleKind kind, const void* handle) {
     const uint64_t now = shadow_.moment();
-    handles_[handle] = {kind, site(), current_function(), now, now};
+    place_for(handle, handles_, spare_handles_) = {kind, site(), current_function(), now, now};
 }
 
 void Sanitizer::on_destroy(HandleKind kind, const void* handle) {
@@ -102,9 +127,9 @@ void Sanitizer::on_destroy(HandleKind kind, const void* handle) {
     destroyed_.insert(std::move(node));
     destroyed_order_.push_back(handle);
     if (destroyed_order_.size() <= kRemembered) return;
-    const auto oldest = destroyed_.find(destroyed_order_.front());
-    if (oldest->second.kind == HandleKind::executor) executors_.erase(oldest->first);
-    destroyed_.erase(oldest);
+    auto oldest = destroyed_.extract(destroyed_order_.front());
+    if (oldest.mapped().kind == HandleKind::executor) leave(executors_.extract(oldest.key()), spare_executors_);
+    leave(std::move(oldest), spare_handles_);
     destroyed_order_.pop_front();
 }
 
@@ -136,7 +161,10 @@ void Sanitizer::on_free(const void* address, MemoryKind kind, uint64_t allocatio
 }
 
 void Sanitizer::on_prepare(const void* executor, std::span<const void* const> tensors) {
-    executors_[executor] = {{tensors.begin(), tensors.end()}, {}, shadow_.moment(), 0, site(), 0};
+    Executor& entry = place_for(executor, executors_, spare_executors_);
+    std::vector<const void*> room = std::move(entry.tensors);
+    room.assign(tensors.begin(), tensors.end());
+    entry = {std::move(room), {}, shadow_.moment(), 0, site(), 0};
 }
 
 void Sanitizer::on_address(const void* handle, size_t index) {
@@ -148,8 +176,7 @@ void Sanitizer::on_address(const void* handle, size_t index) {
 }
 
 void Sanitizer::on_attempt(const TaskInfo& task) {
-    watch_signals();
-    if (task.kind == TaskKind::launch && calls.in_callback > 0) tell_callback();
+    if (task.kind == TaskKind::launch && calls.in_host_function > 0) tell_callback();
     if (task.kind == TaskKind::launch) judge_executor(task);
     for (const Access& access : task.accesses) judge_memory(task, access);
 }
@@ -157,27 +184,33 @@ void Sanitizer::on_attempt(const TaskInfo& task) {
 void Sanitizer::on_host_access(const TaskInfo& task) {
     if (options_.racecheck) order_.host_access(task, site());
     book(task);
-    if (copies_ >= 0 && calls.depth > 0) calls.innermost().copy = ++copies_asked_;
+    if (copies_.wanted() && calls.depth > 0) calls.innermost().copy = ++copies_asked_;
 }
 
 void Sanitizer::on_host_access_end(const TaskInfo& task) {
-    if (copies_ >= 0 && calls.depth > 0) hash_copy(task, calls.innermost().copy, site());
+    if (copies_.wanted() && calls.depth > 0) hash_copy(task, calls.innermost().copy, site());
 }
 
 void Sanitizer::on_task(const TaskInfo& task) {
     judge_direction(task);
     book(task);
     order_.task(task, site());
-    if (copies_ >= 0 && task.kind == TaskKind::copy) copy_asked_[task.ticket] = {++copies_asked_, site()};
+    if (copies_.wanted() && task.kind == TaskKind::copy) copy_asked_[task.ticket] = {++copies_asked_, site()};
 }
 
 void Sanitizer::on_task_begin(const TaskInfo& task) {
-    if (task.kind == TaskKind::host_function) calls.begin_callback();
+    if (task.kind == TaskKind::host_function) {
+        calls.begin_callback();
+        ++calls.in_host_function;
+    }
     order_.begin(task);
 }
 
 void Sanitizer::on_task_end(const TaskInfo& task, int) {
-    if (task.kind == TaskKind::host_function) calls.end_callback();
+    if (task.kind == TaskKind::host_function) {
+        calls.end_callback();
+        --calls.in_host_function;
+    }
     order_.end(task);
     if (const auto it = copy_asked_.find(task.ticket); it != copy_asked_.end()) {
         hash_copy(task, it->second.first, it->second.second);
@@ -185,9 +218,7 @@ void Sanitizer::on_task_end(const TaskInfo& task, int) {
     }
 }
 
-void Sanitizer::on_task_dropped(const TaskInfo& task) {
-    if (!judged_end_) order_.dropped(task);
-}
+void Sanitizer::on_task_dropped(const TaskInfo& task) { order_.dropped(task, leaving_); }
 
 void Sanitizer::on_stream_done(uint64_t stream, uint64_t) {
     order_.stream_done(stream);

@@ -24,10 +24,10 @@ struct Here {
     uint64_t findings = 0;  // so many there were when it began
     HandleKind unknown{};   // the last handle that was looked up in vain
     const void* handle = nullptr;
-    const void* freed = nullptr;   // the address of a free that was refused
-    const void* stream = nullptr;  // of another context
-    uint64_t expired = 0;          // the stream that it waited for in vain
-    uint64_t copy = 0;             // its place among the copies
+    const void* freed = nullptr;      // the address of a free that was refused
+    const void* elsewhere = nullptr;  // of another context
+    uint64_t expired = 0;             // the stream that it waited for in vain
+    uint64_t copy = 0;                // its place among the copies
 };
 
 class Sanitizer final : public Observer {
@@ -45,7 +45,7 @@ class Sanitizer final : public Observer {
     void on_allocate(const AllocationInfo& allocation) override;
     void on_free(const void* address, MemoryKind kind, uint64_t allocation) override;
     void on_address(const void* handle, size_t index) override;
-    void on_other_context(const void* stream, bool refused) override;
+    void on_other_context(const void* handle, Elsewhere how) override;
     void on_prepare(const void* executor, std::span<const void* const> tensors) override;
     void on_attempt(const TaskInfo& task) override;
     void on_host_access(const TaskInfo& task) override;
@@ -62,8 +62,9 @@ class Sanitizer final : public Observer {
     void on_callback_end(uint64_t callback) override;
     void on_exit() override;
 
-    void at_end(int status);  // of the process
-    void at_death();          // of the process, by a signal
+    void at_exit(int status) { status_ = status; }  // what the program returns
+    void at_end();                                  // of the process
+    void at_death();                                // by a signal
     void after_fork();
     // A fault at an address of ours; false: it was the program's own.
     bool on_touch(const void* address, bool write, uintptr_t interrupted);
@@ -117,6 +118,7 @@ class Sanitizer final : public Observer {
     std::string name(const Memory& memory) const;  // A3
     Part part_of(const Memory& memory) const;
     std::string bytes_of(const Access& access, const Memory* memory) const;
+    std::string bytes_words(const Access& access, const Memory* memory) const;  // "declared bytes 0–63 of A3"
 
     void tell_race(const Race& race);
 
@@ -137,7 +139,7 @@ class Sanitizer final : public Observer {
     void forgive(uint64_t stream);
     Finding classify(const char* function, const Status& status);
     Finding tell_handle(const char* function, const Here& here);
-    void tell_makers(Finding& finding, const void* stream) const;
+    void tell_makers(Finding& finding, const void* used) const;
     Finding tell_bad_free(const char* function, const Here& here, const Status& status);
     void tell_ignored(const Failure& failure, const std::string& how);
     void tell_deadlock(const Order::Stuck& stuck, const Waiter& waiter);
@@ -159,18 +161,21 @@ class Sanitizer final : public Observer {
     Shadow shadow_;
     Order order_;
     std::unordered_map<const void*, Handle> handles_, destroyed_;
+    std::vector<decltype(handles_)::node_type> spare_handles_;
     std::deque<const void*> destroyed_order_;
     std::unordered_map<const void*, Executor> executors_;
+    std::vector<decltype(executors_)::node_type> spare_executors_;
     // That nobody has looked at: by thread, function, and who called the program's function that called it.
     std::map<std::tuple<uint64_t, std::string, Site>, Failure> failures_;
     std::atomic<bool> some_failed_ = false;
     uint64_t forked_ = 0;  // in a child: what is older is the parent's
-    bool judged_end_ = false, ended_ = false;
+    bool leaving_ = false, ended_ = false;
+    std::atomic<int> status_ = 0;
     std::unordered_map<uint64_t, std::vector<InFlight>> in_flight_;  // of pinned memory, by allocation
     std::array<Touch, 16> touches_{};
     size_t touch_count_ = 0;
     std::atomic<bool> some_touched_ = false;
-    int copies_ = -1;
+    Lines copies_;
     uint64_t copies_asked_ = 0;
     std::unordered_map<uint64_t, std::pair<uint64_t, Site>> copy_asked_;  // by ticket
 };

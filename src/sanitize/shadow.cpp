@@ -167,6 +167,13 @@ std::optional<std::pair<size_t, size_t>> Shadow::unwritten(const Access& access,
     return std::nullopt;
 }
 
+bool Shadow::some_written(const Access& access, const Memory& memory) {
+    const TensorView::Extent extent = access.view.extent();
+    const int64_t base = access.address - memory.info.address;
+    const std::pair whole(static_cast<size_t>(base + extent.begin), static_cast<size_t>(base + extent.end));
+    return memory.written.first_gap(whole.first, whole.second) != whole;
+}
+
 void Shadow::carry_over(const Access& from, const Memory& source, const Access& to, Memory& target) {
     write(to, target);
     if (all_written(from, source)) return;

@@ -68,6 +68,7 @@ class Shadow {
 
     void write(const Access& access, Memory& memory);
     std::optional<std::pair<size_t, size_t>> unwritten(const Access& access, Memory& memory) const;
+    static bool some_written(const Access& access, const Memory& memory);  // between its first byte and its last
     void carry_over(const Access& from, const Memory& source, const Access& to, Memory& target);
 
   private:

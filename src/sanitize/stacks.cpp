@@ -15,7 +15,8 @@ std::string readable(const char* name) {
     int status = 0;
     const std::unique_ptr<char, decltype(&std::free)> plain(abi::__cxa_demangle(name, nullptr, nullptr, &status),
                                                             &std::free);
-    std::string text = status == 0 && plain ? plain.get() : name;
+    if (status != 0 || !plain) return name;  // no arguments in it: main, or a lambda's operator()
+    std::string text = plain.get();
     // without the arguments, which fill lines and say nothing here; other brackets are part of the name
     size_t at = text.rfind(')');
     if (at == std::string::npos) return text;

@@ -55,18 +55,23 @@ std::string Sanitizer::bytes_of(const Access& access, const Memory* memory) cons
            number(static_cast<uint64_t>(base + extent.end - 1));
 }
 
+std::string Sanitizer::bytes_words(const Access& access, const Memory* memory) const {
+    return (access.declared != Reads::all ? "declared bytes " : "bytes ") + bytes_of(access, memory) +
+           (memory != nullptr ? " of " + name(*memory) : "");
+}
+
 void Sanitizer::tell_race(const Race& race) {
     if (!options_.racecheck) return;
     const Memory* const memory = shadow_.by_id(race.allocation);
     const Asked &earlier = race.earlier.task, &later = race.later;
-    const std::string of = memory != nullptr ? " of " + name(*memory) : "";
     Finding finding{
         "race",
-        Level::error,
+        race.certain ? Level::error : Level::warning,
         kind_of(race.earlier.access, race.access),
-        {{who(later) + ", " + does(race.access) + ": bytes " + bytes_of(race.access, memory) + of, later.site},
-         {who(earlier) + ", " + does(race.earlier.access) + ": bytes " + bytes_of(race.earlier.access, memory) +
-              (race.together ? "; both at the same time" : "; nothing orders the two"),
+        {{who(later) + ", " + does(race.access) + ": " + bytes_words(race.access, memory), later.site},
+         {who(earlier) + ", " + does(race.earlier.access) + ": " + bytes_words(race.earlier.access, memory) +
+              (race.together ? "; both at the same time" : "; nothing orders the two") +
+              (race.certain ? "" : ", and their strides are too tangled to tell whether they share a byte"),
           earlier.site}},
         ""};
     if (memory != nullptr) finding.parts.push_back(part_of(*memory));
@@ -95,6 +100,8 @@ void Sanitizer::tell_race(const Race& race) {
                     {"other_stream", number(earlier.stream)},
                     {"other_task", number(earlier.ticket)},
                     {"bytes", bytes_of(race.access, memory)}};
+    if (race.access.declared != Reads::all || race.earlier.access.declared != Reads::all)
+        finding.keys.emplace_back("declared", "yes");
     report(finding);
 }
 

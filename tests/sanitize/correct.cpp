@@ -39,7 +39,60 @@ CORRECT(polling_the_event) {
     read(y);
 }
 
+CORRECT(polling_the_time) {
+    Buffer x(kX), y(kY);
+    Event begin, end;
+    Stream s;
+    record(begin, s);
+    glu(x, y, s);
+    record(end, s);
+    float ms = 0;
+    while (aclrtEventElapsedTime(&ms, begin, end) != 0) usleep(100);
+    read(y);
+}
+
+CORRECT(told_by_a_report) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    MUST(aclrtSubscribeReport(pthread_self(), s));
+    glu(x, y, s);
+    MUST(aclrtLaunchCallback([](void*) {}, nullptr, ACL_CALLBACK_NO_BLOCK, s));
+    MUST(aclrtProcessReport(-1));
+    read(y);
+    MUST(aclrtUnSubscribeReport(pthread_self(), s));
+}
+
+// On a thread of the program's own, which may call what it likes: CANN's sample of asynchronous inference does this.
+CORRECT(report_copies_the_result) {
+    static void* result = nullptr;
+    Buffer x(kX), y(kY);
+    Stream s;
+    result = y;
+    MUST(aclrtSubscribeReport(pthread_self(), s));
+    glu(x, y, s);
+    MUST(aclrtLaunchCallback([](void*) { read(result); }, nullptr, ACL_CALLBACK_BLOCK, s));
+    MUST(aclrtProcessReport(-1));
+    sync(s);
+    MUST(aclrtUnSubscribeReport(pthread_self(), s));
+}
+
 static std::atomic<bool> told{false};
+CORRECT(host_function_asks) {
+    Stream s;
+    MUST(aclrtLaunchHostFunc(
+        s,
+        [](void*) {
+            int32_t device = 0;
+            aclrtContext context = nullptr;
+            (void)aclrtGetDevice(&device);
+            (void)aclrtGetCurrentContext(&context);
+            told = true;
+        },
+        nullptr));
+    sync(s);
+    if (!told) std::abort();
+}
+
 CORRECT(told_by_a_callback) {
     Buffer x(kX), y(kY);
     Stream s;
@@ -65,6 +118,33 @@ CORRECT(callback_waits_for_another_stream) {
     sync(s1);
     told = true;
     sync(s2);
+}
+
+CORRECT(blocking_callback_waits_for_another_stream) {
+    Buffer x(kX), y(kX), z(kY);
+    Stream s1, s2;
+    std::atomic<uint64_t> id = 0;
+    std::thread thread([&] {
+        MUST(aclrtSetDevice(0));
+        id = pthread_self();
+        while (aclrtProcessReport(10) != 0) {
+        }
+        MUST(aclrtResetDevice(0));
+    });
+    while (id == 0) std::this_thread::yield();
+    MUST(aclrtSubscribeReport(id, s2));
+    MUST(aclrtLaunchCallback(
+        [](void*) {
+            while (!told) usleep(100);
+        },
+        nullptr, ACL_CALLBACK_BLOCK, s2));
+    glu(y, z, s2);
+    glu(x, y, s1);
+    sync(s1);
+    told = true;
+    sync(s2);
+    thread.join();
+    MUST(aclrtUnSubscribeReport(id, s2));
 }
 
 CORRECT(synchronised_by_another_thread) {
@@ -102,6 +182,49 @@ CORRECT(pageable_copies) {
     host[0] = 1;
     MUST(aclrtMemcpyAsync(host.data(), kX, x, kX, ACL_MEMCPY_DEVICE_TO_HOST, s));
     if (host[0] != 0) std::abort();
+}
+
+CORRECT(memory_that_was_registered) {
+    Buffer x(kX);
+    std::vector<char> host(kX);
+    void* device = nullptr;
+    MUST(aclrtHostRegister(host.data(), kX, ACL_HOST_REGISTER_MAPPED, &device));
+    MUST(aclrtHostUnregister(host.data()));
+    MUST(aclrtMemcpy(x, kX, host.data(), kX, ACL_MEMCPY_HOST_TO_DEVICE));
+}
+
+// Without a quarantine: the program's own memory comes to lie where pinned memory was.
+CORRECT(address_of_freed_memory_given_out_again) {
+    Buffer x(kX);
+    void* pinned = nullptr;
+    MUST(aclrtMallocHost(&pinned, 8192));
+    MUST(aclrtFreeHost(pinned));
+    void* const own =
+        mmap(pinned, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (own == MAP_FAILED && std::strstr(std::getenv("GRADUS_SANITIZE"), "quarantine=0") == nullptr) return;
+    if (own != pinned) std::abort();
+    MUST(aclrtMemcpy(x, kX, own, kX, ACL_MEMCPY_HOST_TO_DEVICE));
+    munmap(own, 8192);
+}
+
+// As a daemon begins: it closes whatever it did not open, and opens files of its own.
+CORRECT(files_closed) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    for (int file = 3; file < 256; ++file) close(file);
+    std::FILE* own[16];
+    for (std::FILE*& file : own) file = std::tmpfile();
+    glu(x, y, s);
+    sync(s);
+    if (std::getenv("GRADUS_TEST_MISTAKE") != nullptr) {
+        glu(x, y, s);
+        read(y);  // too early
+    }
+    for (std::FILE* file : own) {
+        std::fseek(file, 0, SEEK_END);
+        if (std::ftell(file) != 0) std::abort();
+        std::fclose(file);
+    }
 }
 
 // Nobody can record it any more, so the stream goes on.
@@ -385,6 +508,69 @@ CORRECT(two_contexts) {
     MUST(aclrtDestroyContext(second));
 }
 
+// CANN's guide: an event may be recorded, or waited for, by streams of its own device alone, and synchronised and asked
+// by anybody.
+CORRECT(event_of_another_device_synchronised) {
+    Buffer x(kX), y(kY);
+    Event e;
+    Stream s;
+    glu(x, y, s);
+    record(e, s);
+    MUST(aclrtSetDevice(1));
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    while (status != ACL_EVENT_RECORDED_STATUS_COMPLETE) MUST(aclrtQueryEventStatus(e, &status));
+    MUST(aclrtSynchronizeEvent(e));
+    read(y);
+    MUST(aclrtResetDevice(1));
+    MUST(aclrtSetDevice(0));
+    MUST(aclrtResetDevice(0));
+}
+
+CORRECT(event_of_another_context) {
+    Buffer x(kX), y(kX), z(kY);
+    aclrtContext first = nullptr, second = nullptr;
+    MUST(aclrtGetCurrentContext(&first));
+    MUST(aclrtCreateContext(&second, 0));
+    MUST(aclrtSetCurrentContext(first));
+    Event e;
+    {
+        Stream s1;
+        glu(x, y, s1);
+        record(e, s1);
+        MUST(aclrtSetCurrentContext(second));
+        {
+            Stream s2;
+            wait(s2, e);
+            glu(y, z, s2);
+            sync(s2);
+        }
+        read(z);
+        MUST(aclrtSetCurrentContext(first));
+    }
+    MUST(aclrtDestroyContext(second));
+}
+
+// Nor must be written what an operator takes and does not use.
+CORRECT(argument_that_is_not_read) {
+    constexpr int64_t kTokens = 8;
+    const auto row = [](void* address) {
+        const int64_t size[] = {kTokens};
+        return aclCreateTensor(size, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, size, 1, address);
+    };
+    Buffer max(64), sum(64), predicted(64), loss(64, false), unused(64, false);
+    Stream s, other;
+    aclTensor* const tensors[] = {row(max), row(sum), row(predicted), row(unused), row(loss)};
+    Prepared made;
+    MUST(aclnnFusedCrossEntropyLossWithMaxSumGetWorkspaceSize(tensors[0], tensors[1], tensors[2], 0, tensors[3],
+                                                              tensors[3], nullptr, tensors[4], nullptr, &made.size,
+                                                              &made.executor));
+    MUST(aclnnFusedCrossEntropyLossWithMaxSum(nullptr, made.size, made.executor, s));
+    MUST(aclrtMemsetAsync(unused, 64, 0, 64, other));
+    for (const aclTensor* one : tensors) aclDestroyTensor(one);
+    sync(s);
+    sync(other);
+}
+
 CORRECT(overlapping_copies_initialise) {
     Buffer x(kX, false), y(kY);
     Stream s;
@@ -497,6 +683,42 @@ CORRECT(fork_with_a_child_that_exits) {
     }
     int status = 0;
     if (waitpid(child, &status, 0) != child || status != 0) std::abort();
+}
+
+// An object of the program's own, made before everything, that waits and frees when it goes.
+static struct Engine {
+    ~Engine() {
+        if (stream == nullptr) return;
+        MUST(aclrtDestroyStream(stream));
+        delete x;
+        delete y;
+        MUST(aclrtResetDevice(0));
+    }
+    aclrtStream stream = nullptr;
+    Buffer *x = nullptr, *y = nullptr;
+} engine;
+CORRECT(static_object_waits) {
+    MUST(aclrtCreateStream(&engine.stream));
+    engine.x = new Buffer(kX);
+    engine.y = new Buffer(kY);
+    MUST(aclrtLaunchHostFunc(
+        engine.stream, [](void*) {}, nullptr));
+    glu(*engine.x, *engine.y, engine.stream);
+    std::exit(0);
+}
+
+// Questions, whose answer is a code.
+CORRECT(asked_whether_it_is_set) {
+    int64_t value = 0;
+    (void)aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value);
+    std::thread([] {
+        int32_t device = 0;
+        aclrtContext context = nullptr;
+        (void)aclrtGetCurrentContext(&context);
+        if (aclrtGetDevice(&device) != ACL_ERROR_RT_CONTEXT_NULL) std::abort();
+        MUST(aclrtSetDevice(0));
+        MUST(aclrtResetDevice(0));
+    }).join();
 }
 
 static Buffer* late_x = nullptr;

@@ -158,6 +158,15 @@ class Command(unittest.TestCase):
                 self.assertEqual([json.loads(line) for line in file], document["findings"])
         self.assertEqual([(f["id"], f["schedule"], f["number"]) for f in document["findings"]], [("race", "late", 1)])
 
+    def test_callbacks_that_tell_nothing(self):
+        # the same calls as those of programs without a mistake: only what a callback has not done yet tells them apart
+        for program, schedule in (("reads_what_a_callback_tells_of", "late"), ("reads_what_is_behind_a_callback", "now")):
+            done = sanitize("--", VARIOUS, program, environment={"GRADUS_SCHEDULE": schedule})
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("1 error, 0 warnings", done.stderr)
+            done = sanitize("--schedules", "2", "--", VARIOUS, program)
+            self.assertEqual(done.returncode, 1, done.stderr)
+
     def test_copies_that_one_schedule_makes(self):
         for name, text in (("copies_only_what_is_complete", "is made by now, and not here"),
                            ("copies_only_what_is_late", "is made here, and not by now")):
@@ -200,9 +209,19 @@ class Command(unittest.TestCase):
                 self.assertIn("gradus sanitize: 1 error, 0 warnings\n", done.stderr)
                 self.assertNotIn("no summary came", done.stderr)
 
+    def test_a_program_that_closes_files_it_did_not_open(self):
+        done = sanitize("--json", "--", CORRECT, "files_closed", environment={"GRADUS_TEST_MISTAKE": "1"})
+        self.assertEqual([f["id"] for f in json.loads(done.stdout)["findings"]], ["race"], done.stderr)
+
     def test_a_program_s_own_handler(self):
         done = sanitize("--", CORRECT, "own_handler")
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    @unittest.skipIf(SANITIZED, "a compiler's sanitizer must be loaded first")
+    def test_a_program_that_opens_the_library_late(self):
+        done = sanitize("--", os.environ["OPENED"], os.environ["LIBRARY"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("gradus sanitize: nothing found", done.stderr)
 
     @unittest.skipIf(SANITIZED, "a compiler's sanitizer must be loaded first")
     def test_python_s_own_handler(self):

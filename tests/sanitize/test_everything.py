@@ -1,12 +1,14 @@
 """Programs that were not written for the sanitizer give the findings of expected.txt, and no others.
 
-The examples always; with GRADUS_TEST_LONG every test program of the C interface, too. A program's line has the ids of all its
-findings; lines that begin with a minus are its tests that cannot pass or end under the sanitizer, with the reason.
+The examples and one of Python's test programs always; with GRADUS_TEST_LONG every test program of the C interface, and those of
+Python that need nothing but NumPy. A program's line has the ids of all its findings; lines that begin with a minus are its
+tests that cannot pass or end under the sanitizer, with the reason.
 """
 import glob
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -42,11 +44,18 @@ def read(path):
         return file.read()
 
 
-def findings(command):
+def python_with_numpy():
+    for python in (sys.executable, "/usr/bin/python3"):
+        if subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0:
+            return python
+    raise unittest.SkipTest("no Python with NumPy")
+
+
+def findings(command, **settings):
     with tempfile.TemporaryDirectory() as folder:
         log, lines = os.path.join(folder, "log"), os.path.join(folder, "json")
         environment = dict(os.environ, GRADUS_SANITIZE=f"on,log={log},json={lines}", GRADUS_TEST_ROUNDS="1",
-                           GRADUS_TEST_SEED="1")
+                           GRADUS_TEST_SEED="1", **settings)
         environment.pop("GRADUS_TEST_LONG", None)
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200)
         text, found = read(log), [json.loads(line) for line in read(lines).splitlines()]
@@ -65,8 +74,8 @@ def build(folder, source):
 
 
 class Everything(unittest.TestCase):
-    def check(self, name, command):
-        found, text = findings(command)
+    def check(self, name, command, **settings):
+        found, text = findings(command, **settings)
         self.assertEqual(found, EXPECTED.get(name, ([], []))[0], f"{name}\n{text}")
 
     @unittest.skipIf(os.environ["SANITIZED"], "a compiler's sanitizer in the library must be linked first")
@@ -82,6 +91,21 @@ class Everything(unittest.TestCase):
             for source, program in programs.items():
                 with self.subTest(source):
                     self.check("examples/" + os.path.basename(source), [program])
+
+    @unittest.skipIf(os.environ["SANITIZED"], "a compiler's sanitizer in the library must be linked first")
+    def test_python(self):
+        python = python_with_numpy()
+        folder = os.path.join(ROOT, "python", "tests")
+        scripts = sorted(glob.glob(os.path.join(folder, "test_numpy_*.py")))
+        self.assertGreater(len(scripts), 5)
+        if not os.environ.get("GRADUS_TEST_LONG"):
+            scripts = [os.path.join(folder, "test_numpy_elementwise.py")]
+        for script in scripts:
+            name = os.path.relpath(script, ROOT)
+            with self.subTest(name):
+                self.check(name, [python, "-m", "unittest", "-q", os.path.basename(script).removesuffix(".py")],
+                           PYTHONPATH=os.pathsep.join((os.path.join(ROOT, "python"), folder)),
+                           GRADUS_HOME=os.path.dirname(LIBRARY), PYTHONDONTWRITEBYTECODE="1")
 
     @unittest.skipUnless(os.environ.get("GRADUS_TEST_LONG"), "long")
     def test_test_programs(self):

@@ -25,6 +25,28 @@ PROGRAM(polled_once) {
     sync(s);
 }
 
+// The callback may have told the program that y is there. It has not.
+PROGRAM(reads_what_a_callback_tells_of) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    glu(x, y, s);
+    MUST(aclrtLaunchHostFunc(
+        s, [](void*) {}, nullptr));
+    read(y);
+    sync(s);
+}
+
+// The callback may have waited for the program to read. It has not.
+PROGRAM(reads_what_is_behind_a_callback) {
+    Buffer x(kX), y(kY);
+    Stream s;
+    MUST(aclrtLaunchHostFunc(
+        s, [](void*) {}, nullptr));
+    glu(x, y, s);
+    read(y);
+    sync(s);
+}
+
 PROGRAM(copies_only_what_is_complete) {
     Buffer x(kX), y(kX), z(kY);
     Stream s;

@@ -17,8 +17,8 @@ constexpr Argument kForwardArguments[] = {
 };
 
 constexpr Argument kBackwardArguments[] = {
-    input("gradOutput", kFloats, kMatrix, "randn"),
-    input("gradSelf", kFloats, kMatrix, "@ExpSegsum.out"),
+    reading(Reads::in_part, input("gradOutput", kFloats, kMatrix, "randn")),  // below the diagonal, both
+    reading(Reads::in_part, input("gradSelf", kFloats, kMatrix, "@ExpSegsum.out")),
     output("gradInput", kFloats, kVector, Promise::summed, "T*T"),
 };
 

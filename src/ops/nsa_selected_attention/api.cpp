@@ -32,10 +32,10 @@ constexpr char kSumTerms[] = "selectedBlockSize*selectedBlockCount*D",
 
 constexpr Argument kForwardArguments[] = {
     input("query", kHalves, "T1,N1,D", "randn", kQueryLimits),
-    input("key", kHalves, "T2,N2,D", "randn", kKeyLimits),
-    input("value", kHalves, "T2,N2,Dv", "randn", kValueLimits),
+    reading(Reads::in_part, input("key", kHalves, "T2,N2,D", "randn", kKeyLimits)),
+    reading(Reads::in_part, input("value", kHalves, "T2,N2,Dv", "randn", kValueLimits)),
     input("topkIndices", kI32, "T1,N2,selectedBlockCount", "topk"),
-    optional(input("attenMaskOptional", kMasks, "any of rank 2", "zeros[1,1]")),
+    optional(reading(Reads::perhaps, input("attenMaskOptional", kMasks, "any of rank 2", "zeros[1,1]"))),
     optional(attribute("actualSeqQLenOptional", GRADUS_INT_ARRAY, kQueryLengths)),
     optional(attribute("actualSeqKvLenOptional", GRADUS_INT_ARRAY, kKeyLengths)),
     attribute("scaleValue", GRADUS_DOUBLE, kAny, "1/sqrt(D)"),
@@ -51,8 +51,8 @@ constexpr Argument kForwardArguments[] = {
 
 constexpr Argument kGradArguments[] = {
     input("query", kHalves, "T1,N1,D", "randn", kQueryLimits),
-    input("key", kHalves, "T2,N2,D", "randn", kKeyLimits),
-    input("value", kHalves, "T2,N2,Dv", "randn", kValueLimits),
+    reading(Reads::in_part, input("key", kHalves, "T2,N2,D", "randn", kKeyLimits)),
+    reading(Reads::in_part, input("value", kHalves, "T2,N2,Dv", "randn", kValueLimits)),
     optional(input("attentionOut", kHalves, "T1,N1,Dv", "@NsaSelectedAttention.attentionOut")),
     input("attentionOutGrad", kHalves, "T1,N1,Dv", "randn"),
     input("softmaxMax", kF32, "T1,N1,8", "@NsaSelectedAttention.softmaxMaxOut"),
@@ -60,7 +60,7 @@ constexpr Argument kGradArguments[] = {
     input("topkIndices", kI32, "T1,N2,selectedBlockCount", "topk"),
     optional(attribute("actualSeqQLenOptional", GRADUS_INT_ARRAY, kQueryLengths)),
     optional(attribute("actualSeqKvLenOptional", GRADUS_INT_ARRAY, kKeyLengths)),
-    optional(input("attenMaskOptional", kMasks, "any of rank 2", "zeros[1,1]")),
+    optional(reading(Reads::perhaps, input("attenMaskOptional", kMasks, "any of rank 2", "zeros[1,1]"))),
     attribute("scaleValue", GRADUS_DOUBLE, kAny, "1/sqrt(D)"),
     attribute("selectedBlockSize", GRADUS_INT, kSizes, "16"),
     attribute("selectedBlockCount", GRADUS_INT, kCounts, "2"),

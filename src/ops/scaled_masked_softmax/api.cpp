@@ -15,7 +15,7 @@ constexpr char kLimits[] = "N from 1 to 4096";
 constexpr Products kProducts = {.a2 = true};
 
 constexpr Argument kForwardArguments[] = {
-    input("x", kFloats, kShape, "randn,std=4", kLimits),
+    reading(Reads::in_part, input("x", kFloats, kShape, "randn,std=4", kLimits)),
     input("mask", kMaskTypes, kMaskShape, "attention_mask"),
     attribute("scale", GRADUS_DOUBLE, "narrowed to float", Value(1.0)),
     attribute("fixTriuMask", GRADUS_BOOL, "false", Value(false)),
