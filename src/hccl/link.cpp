@@ -165,7 +165,8 @@ Result<std::string> Link::agree(uint64_t number, std::span<const uint32_t> membe
 Status Link::up() {
     const std::lock_guard lock(mutex_);
     is_up_ = true;
-    return send(FrameType::up, "", "", -1, 0);
+    const Status sent = send(FrameType::up, "", "", -1, 0);
+    return hub_may_end_ ? Status() : sent;  // its ranks may have come, and gone again by now
 }
 
 void Link::abort(const Status& why) noexcept {
