@@ -58,7 +58,7 @@ void Sanitizer::on_call(const char* function) {
     here.function = function;
     here.site = 0;
     here.handle = here.freed = here.elsewhere = nullptr;
-    here.expired = 0;
+    here.expired = here.waits_for = 0;
     here.phase_one = false;
     here.findings = findings_.reported.load(std::memory_order_relaxed);
     if (arithmetic) return;
@@ -220,13 +220,27 @@ void Sanitizer::on_task_end(const TaskInfo& task, int) {
 
 void Sanitizer::on_task_dropped(const TaskInfo& task) { order_.dropped(task, leaving_); }
 
-void Sanitizer::on_stream_done(uint64_t stream, uint64_t) {
-    order_.stream_done(stream);
+void Sanitizer::on_wait_begin(uint64_t stream, uint64_t ticket) {
+    if (calls.depth == 0) return;
+    calls.innermost().waits_for = stream;
+    order_.wait_begins(stream, ticket);
+}
+
+void Sanitizer::end_wait(uint64_t stream) {
+    if (calls.depth == 0 || calls.innermost().waits_for != stream) return;
+    calls.innermost().waits_for = 0;
+    order_.wait_ends(stream);
+}
+
+void Sanitizer::on_stream_done(uint64_t stream, uint64_t ticket) {
+    order_.stream_done(stream, ticket);
+    end_wait(stream);
     if (some_failed_) forgive(stream);
 }
 
 void Sanitizer::on_expired(uint64_t stream) {
     order_.expired(stream);
+    end_wait(stream);
     if (calls.depth > 0) calls.innermost().expired = stream;
 }
 
