@@ -154,7 +154,7 @@ class Sanitizer final : public Observer {
 
     // touch.cpp
     void watch_signals();
-    void look_at_handlers(const char* function);
+    void look_at_handlers(const char* function, unsigned calls_before);
     void tell_touch(const Touch& touch);
     void protect(const Kept& kept, bool in_flight);
     void apply_protection(const Memory& memory) const;
