@@ -8,8 +8,11 @@
 namespace gradus {
 namespace {
 
-constinit thread_local const char* function_here = "";
-constinit thread_local const void* site_here = nullptr;
+struct Here {
+    const char* function = "";
+    const void* site = nullptr;
+};
+constinit thread_local Here here;
 constinit std::atomic<uint64_t> subjects = 0;
 
 }  // namespace
@@ -21,8 +24,8 @@ void install(Observer& observer) noexcept {
     first_observer = &observer;
 }
 
-const char* current_function() noexcept { return function_here; }
-const void* current_site() noexcept { return site_here; }
+const char* current_function() noexcept { return here.function; }
+const void* current_site() noexcept { return here.site; }
 uint64_t fresh_subject(uint64_t count) noexcept { return subjects.fetch_add(count, std::memory_order_relaxed) + 1; }
 
 void tell(const TaskInfo* task, void (Observer::*event)(const TaskInfo&)) {
@@ -32,15 +35,15 @@ void tell(const TaskInfo* task, void (Observer::*event)(const TaskInfo&)) {
 }
 
 void ObservedCall::begin(const void* site) noexcept {
-    outer_ = std::exchange(function_here, function_);
-    outer_site_ = std::exchange(site_here, site);
+    const Here outer = std::exchange(here, {function_, site});
+    outer_ = outer.function;
+    outer_site_ = outer.site;
     observe([this](Observer& o) { o.on_call(function_); });
 }
 
 void ObservedCall::finish(const Status& status) const noexcept {
     observe([&](Observer& o) { o.on_return(function_, status); });
-    function_here = outer_;
-    site_here = outer_site_;
+    here = {outer_, outer_site_};
 }
 
 }  // namespace gradus

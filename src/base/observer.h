@@ -127,6 +127,8 @@ class Observer {
     virtual void on_task_end(const TaskInfo& /*task*/, int /*code*/) {}
     virtual void on_task_dropped(const TaskInfo& /*task*/) {}
 
+    // The calling thread begins to wait for all of a stream up to a ticket.
+    virtual void on_wait_begin(uint64_t /*stream*/, uint64_t /*ticket*/) {}
     // The program has been told that all of a stream up to a ticket has ended, or that a record was reached.
     virtual void on_stream_done(uint64_t /*stream*/, uint64_t /*ticket*/) {}
     virtual void on_record_done(uint64_t /*record*/) {}

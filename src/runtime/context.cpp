@@ -96,7 +96,7 @@ void tell_elsewhere(const void* handle, Elsewhere how) {
 
 Result<std::shared_ptr<Stream>> find_stream_to_look_at(aclrtStream handle) {
     auto stream = find_stream(handle);
-    if (stream.ok() && current != nullptr && (*stream)->context() != current)
+    if (observed() && stream.ok() && current != nullptr && (*stream)->context() != current)
         tell_elsewhere(handle, Elsewhere::looked_at);
     return stream;
 }

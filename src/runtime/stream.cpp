@@ -228,6 +228,7 @@ bool run_without_thread(Lock& lock) {
 
 bool Stream::wait(Lock& lock, int32_t timeout_ms) {
     const uint64_t newest = queue_.newest();
+    observe([&](Observer& o) { o.on_wait_begin(id_, newest); });
     if (timeout_ms < 0) observe([this](Observer& o) { o.on_wait(id_); });
     // What the stream's thread has not begun is done here, without waking two threads; not if it may take longer than
     // the caller wants to wait.

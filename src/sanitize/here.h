@@ -11,6 +11,7 @@ struct Calls {
     static constexpr int kMost = 4;
     Here here[kMost];
     int depth = 0;  // deeper ones share the last place
+    unsigned called = 0;
     int in_callback = 0;
     int in_host_function = 0;  // of those: the device calls it on a thread of its own, and it may not call the device
     int outside = 0;           // the depth at which the callback began

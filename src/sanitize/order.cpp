@@ -6,12 +6,6 @@
 namespace gradus::sanitize {
 namespace {
 
-// Whether somebody has to wait for it before the process ends; a callback that has begun may have told the program.
-bool must_end(TaskKind kind) {
-    return kind == TaskKind::launch || kind == TaskKind::copy || kind == TaskKind::fill ||
-           kind == TaskKind::collective || kind == TaskKind::host_function;
-}
-
 Overlap conflict(const Access& a, const Access& b) {
     return (a.writes || b.writes) ? overlap(a.view, b.view, b.address - a.address) : Overlap::no;
 }
@@ -31,7 +25,10 @@ void Order::task(const TaskInfo& info, Site site) {
     const Asked asked{info.kind, info.function, info.ticket, info.stream, site};
     const bool plain = info.kind == TaskKind::launch || info.kind == TaskKind::copy || info.kind == TaskKind::fill;
     // nothing is before it, it waits for nobody and nobody for it: no copy of what it touches is needed
-    if (plain && stream.pending.empty() && stream.held_by == 0) return step(stream, asked, info.accesses, {});
+    if (plain && stream.pending.empty() && stream.held_by == 0) {
+        remember_for_waiters(stream, asked.ticket);
+        return step(stream, asked, info.accesses, {});
+    }
     stream.pending.push_back({asked, info.subject, info.accesses, info.gives, info.takes});
     std::erase(stream.pending.back().gives, 0);
     std::erase(stream.pending.back().takes, 0);
@@ -68,6 +65,7 @@ bool Order::waits(const Pending& task) const {
 bool Order::place(uint64_t id, StreamState& stream, bool forced) {
     Pending& front = stream.pending.front();
     if (waits(front) && !forced) return false;
+    remember_for_waiters(stream, front.task.ticket);
 
     if (const Recorded* const record = front.task.kind == TaskKind::wait ? find_record(front.subject) : nullptr) {
         stream.clock.join(record->clock);
@@ -193,9 +191,32 @@ void Order::dropped(const TaskInfo& info, bool at_exit) {
     if (stream.newest.ticket == info.ticket) stream.newest_number = 0;
 }
 
-void Order::stream_done(uint64_t stream) {
+void Order::wait_begins(uint64_t stream, uint64_t ticket) {
+    StreamState& state = streams_[stream];
+    ++state.waiters;
+    state.awaited = ticket;
+}
+
+void Order::wait_ends(uint64_t stream) {
+    const auto it = streams_.find(stream);
+    if (it == streams_.end() || it->second.waiters == 0 || --it->second.waiters > 0) return;
+    it->second.before.clear();
+    it->second.awaited = UINT64_MAX;
+}
+
+void Order::stream_done(uint64_t stream, uint64_t ticket) {
     lost_.erase(stream);
-    learn(streams_[stream].clock);
+    const StreamState& state = streams_[stream];
+    for (const auto& [first, clock] : state.before)
+        if (first > ticket) return learn(clock);
+    learn(state.clock);
+}
+
+// Before a task of the stream is placed.
+void Order::remember_for_waiters(StreamState& stream, uint64_t ticket) {
+    if (ticket <= stream.awaited) return;
+    stream.before.emplace_back(ticket, stream.clock);
+    stream.awaited = UINT64_MAX;
 }
 
 void Order::record_done(uint64_t record) {
@@ -209,11 +230,6 @@ const Order::Recorded* Order::find_record(uint64_t record) const {
     const auto it = records_.find(record);
     if (it != records_.end()) return &it->second;
     return record <= old_until_ ? &old_ : nullptr;
-}
-
-uint64_t Order::stream_of(uint64_t record) const {
-    const Recorded* const found = find_record(record);
-    return found != nullptr ? found->stream : 0;
 }
 
 void Order::keep_record(uint64_t record, Recorded recorded) {
@@ -278,18 +294,6 @@ void Order::expired(uint64_t stream) {
     for (Pending& pending : it->second.pending) pending.awaited = true;
 }
 
-const Kept* Order::user_of(uint64_t allocation) {
-    if (const auto it = kept_.find(allocation); it != kept_.end() && !it->second.empty()) return &it->second.back();
-    for (auto& [id, stream] : streams_)
-        for (const Pending& pending : stream.pending)
-            for (const Access& access : pending.accesses)
-                if (find_(access).allocation == allocation) {
-                    pending_user_ = {pending.task, UINT64_MAX, allocation, access};
-                    return &pending_user_;
-                }
-    return nullptr;
-}
-
 void Order::free(uint64_t allocation) {
     const auto it = kept_.find(allocation);
     if (it == kept_.end()) return;
@@ -320,60 +324,14 @@ void Order::forget_ended() {
     ended_ = 0;
 }
 
-const Asked* Order::unfinished() const {
-    if (!lost_.empty()) return &lost_.begin()->second;
-    for (const auto& [id, stream] : streams_) {
-        if (stream.newest_number > host_.at(id)) return &stream.newest;
-        for (const Pending& pending : stream.pending)
-            if (must_end(pending.task.kind)) return &pending.task;
-    }
-    return nullptr;
-}
-
-Order::Stuck Order::stuck(uint64_t stream) const {
-    const Asked* wait = nullptr;
-    for (size_t step = 0; step <= streams_.size(); ++step) {  // a longer chain is a circle
-        const auto it = streams_.find(stream);
-        if (it == streams_.end() || it->second.held_by != 0 || it->second.pending.empty()) return {};
-        const Pending& front = it->second.pending.front();
-        if (front.task.kind != TaskKind::wait || find_record(front.subject) != nullptr) return {};
-        wait = &front.task;
-        stream = recorder_of(front.subject);
-        if (stream == 0) return {wait, false};
-    }
-    return {wait, true};
-}
-
-bool Order::some_callback() const {
-    const auto calls = [](const Pending& pending) {
-        return pending.task.kind == TaskKind::host_function || pending.task.kind == TaskKind::post;
-    };
-    return !callbacks_.empty() || std::any_of(streams_.begin(), streams_.end(), [&](const auto& entry) {
-        const StreamState& stream = entry.second;
-        return stream.held_by != 0 || std::any_of(stream.pending.begin(), stream.pending.end(), calls);
-    });
-}
-
-// The stream in which a record is held back; 0: nobody has asked for it.
-uint64_t Order::recorder_of(uint64_t record) const {
-    for (const auto& [id, stream] : streams_)
-        for (const Pending& pending : stream.pending)
-            if (pending.task.kind == TaskKind::record && pending.subject == record) return id;
-    return 0;
-}
-
-Order::Edge Order::edge(uint64_t of, uint64_t stream) const {
-    const auto it = streams_.find(of);
-    if (it == streams_.end()) return {};
-    const auto edge = it->second.edges.find(stream);
-    return edge == it->second.edges.end() ? Edge{} : edge->second;
-}
-
 // The queued work is the parent's.
 void Order::after_fork() {
     for (auto& [id, stream] : streams_) {
         stream.pending.clear();
         stream.held_by = 0;
+        stream.waiters = 0;
+        stream.awaited = UINT64_MAX;
+        stream.before.clear();
         host_.join(stream.clock);
     }
     given_.clear();

@@ -50,6 +50,9 @@ class Clock {
     std::map<uint64_t, uint64_t> known_;
 };
 
+// Whether somebody has to wait for it before the process ends; a callback that has begun may have told the program.
+bool must_end(TaskKind kind);
+
 // A task that has been asked for, as far as a report needs it.
 struct Asked {
     TaskKind kind;
@@ -98,7 +101,11 @@ class Order {
     void end(const TaskInfo& info);
     // `at_exit`: by the library, not by the program, which may yet wait for the stream.
     void dropped(const TaskInfo& info, bool at_exit);
-    void stream_done(uint64_t stream);
+    // A thread waits for a stream up to a ticket, and has ended that; what others ask for meanwhile it knows nothing
+    // of.
+    void wait_begins(uint64_t stream, uint64_t ticket);
+    void wait_ends(uint64_t stream);
+    void stream_done(uint64_t stream, uint64_t ticket);
     void record_done(uint64_t record);
     void callback_begin(uint64_t callback);
     void host_access(const TaskInfo& info, Site site);
@@ -156,6 +163,10 @@ class Order {
         Asked newest{};        // work, or a callback
         uint64_t newest_number = 0;
         std::map<uint64_t, Edge> edges;
+        // Threads that wait, up to which ticket the last one does, and the clock before the first task behind each.
+        int waiters = 0;
+        uint64_t awaited = UINT64_MAX;
+        std::vector<std::pair<uint64_t, Clock>> before;
     };
 
     static constexpr size_t kRecordsMost = 20000, kEndedMost = 1000, kSpareMost = 16;
@@ -167,6 +178,7 @@ class Order {
     bool give(uint64_t id, StreamState& stream);
     bool waits(const Pending& task) const;
     bool place(uint64_t id, StreamState& stream, bool forced);
+    static void remember_for_waiters(StreamState& stream, uint64_t ticket);
     void step(StreamState& stream, const Asked& task, const std::vector<Access>& accesses,
               const std::vector<Given>& partners);
     void check(const Asked& task, const Access& access, uint64_t allocation, const Clock& known,

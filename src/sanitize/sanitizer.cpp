@@ -26,9 +26,13 @@ Sanitizer::Sanitizer(const Options& options)
 
 // With the lock: the site of the call that the thread is in.
 Site Sanitizer::site() {
-    if (calls.depth == 0) return 0;
-    Here& here = calls.innermost();
-    if (here.site == 0) here.site = findings_.stacks.keep(here.stack);
+    Calls& mine = calls;  // once: in a library that may be opened late, a thread's variables are far away
+    if (mine.depth == 0) return 0;
+    Here& here = mine.innermost();
+    if (here.site == 0) {
+        here.site = findings_.stacks.keep(here.stack);
+        remember(here.stack, current_site(), here.site);
+    }
     return here.site;
 }
 
@@ -48,23 +52,24 @@ bool is_arithmetic(const char* function) {
 }  // namespace
 
 void Sanitizer::on_call(const char* function) {
+    Calls& mine = calls;
     const bool arithmetic = is_arithmetic(function);
     if (!arithmetic) {
         start_teller();
-        look_at_handlers(function);
+        look_at_handlers(function, mine.called++);
     }
     if (some_touched_.load(std::memory_order_relaxed)) tell_touches();
-    Here& here = calls.enter();
+    Here& here = mine.enter();
     here.function = function;
     here.site = 0;
     here.handle = here.freed = here.elsewhere = nullptr;
-    here.expired = 0;
+    here.expired = here.waits_for = 0;
     here.phase_one = false;
     here.findings = findings_.reported.load(std::memory_order_relaxed);
     if (arithmetic) return;
-    capture(here.stack, current_site());
+    here.site = capture(here.stack, current_site());
     // phase two comes by its attempt; tensors and the like are the host's own
-    if (calls.in_host_function == 0 || asks_only(function)) return;
+    if (mine.in_host_function == 0 || asks_only(function)) return;
     if (std::strncmp(function, "aclrt", 5) != 0 && std::strncmp(function, "Hccl", 4) != 0) return;
     const Lock lock = hold();
     tell_callback();
@@ -220,13 +225,27 @@ void Sanitizer::on_task_end(const TaskInfo& task, int) {
 
 void Sanitizer::on_task_dropped(const TaskInfo& task) { order_.dropped(task, leaving_); }
 
-void Sanitizer::on_stream_done(uint64_t stream, uint64_t) {
-    order_.stream_done(stream);
+void Sanitizer::on_wait_begin(uint64_t stream, uint64_t ticket) {
+    if (calls.depth == 0) return;
+    calls.innermost().waits_for = stream;
+    order_.wait_begins(stream, ticket);
+}
+
+void Sanitizer::end_wait(uint64_t stream) {
+    if (calls.depth == 0 || calls.innermost().waits_for != stream) return;
+    calls.innermost().waits_for = 0;
+    order_.wait_ends(stream);
+}
+
+void Sanitizer::on_stream_done(uint64_t stream, uint64_t ticket) {
+    order_.stream_done(stream, ticket);
+    end_wait(stream);
     if (some_failed_) forgive(stream);
 }
 
 void Sanitizer::on_expired(uint64_t stream) {
     order_.expired(stream);
+    end_wait(stream);
     if (calls.depth > 0) calls.innermost().expired = stream;
 }
 

@@ -27,6 +27,7 @@ struct Here {
     const void* freed = nullptr;      // the address of a free that was refused
     const void* elsewhere = nullptr;  // of another context
     uint64_t expired = 0;             // the stream that it waited for in vain
+    uint64_t waits_for = 0;           // the stream
     uint64_t copy = 0;                // its place among the copies
 };
 
@@ -54,6 +55,7 @@ class Sanitizer final : public Observer {
     void on_task_begin(const TaskInfo& task) override;
     void on_task_end(const TaskInfo& task, int code) override;
     void on_task_dropped(const TaskInfo& task) override;
+    void on_wait_begin(uint64_t stream, uint64_t ticket) override;
     void on_stream_done(uint64_t stream, uint64_t ticket) override;
     void on_record_done(uint64_t record) override;
     void on_wait(uint64_t stream) override;
@@ -113,6 +115,7 @@ class Sanitizer final : public Observer {
     };
 
     Site site();
+    void end_wait(uint64_t stream);
     void tell_callback();
     void report(const Finding& finding) { findings_.report(finding); }
     std::string name(const Memory& memory) const;  // A3
@@ -151,7 +154,7 @@ class Sanitizer final : public Observer {
 
     // touch.cpp
     void watch_signals();
-    void look_at_handlers(const char* function);
+    void look_at_handlers(const char* function, unsigned calls_before);
     void tell_touch(const Touch& touch);
     void protect(const Kept& kept, bool in_flight);
     void apply_protection(const Memory& memory) const;

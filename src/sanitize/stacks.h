@@ -13,10 +13,13 @@
 
 namespace gradus::sanitize {
 
+using Site = uint32_t;  // 0: none
+
 struct RawStack {
     static constexpr size_t kMost = 16;
     std::array<uintptr_t, kMost> pc;
     size_t count = 0;
+    const void* frame = nullptr;  // how deep it was taken
 
     bool operator==(const RawStack& other) const {
         return std::equal(pc.begin(), pc.begin() + count, other.pc.begin(), other.pc.begin() + other.count);
@@ -27,8 +30,11 @@ struct RawStack {
 };
 
 // The frames of the calling thread that are the program's: what is inside this library is left out. `site`: where the
-// function of the interface returns to, by which a stack that was here before is recognised; nullptr: not known.
-void capture(RawStack& stack, const void* site) noexcept;
+// function of the interface returns to, by which a stack that was here before is recognised; nullptr: not known. What
+// remember() was told of that stack, or 0.
+Site capture(RawStack& stack, const void* site) noexcept;
+// Where the calling thread keeps this stack, as long as it recognises it.
+void remember(const RawStack& stack, const void* site, Site kept) noexcept;
 // The same from a signal's context: the frame that was interrupted comes first.
 void capture_from(uintptr_t interrupted, RawStack& stack) noexcept;
 
@@ -36,8 +42,6 @@ struct Frame {
     std::string file, function;  // the file as the compiler was told; empty: not known
     int line = 0;
 };
-
-using Site = uint32_t;  // 0: none
 
 // Behind the process lock.
 class Stacks {

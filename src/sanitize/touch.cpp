@@ -96,11 +96,10 @@ void Sanitizer::watch_signals() {
 
 // Asking the kernel takes half a microsecond, a quarter of a tiny call: at some of the calls, and, while a program
 // begins, at those after which it looks at results.
-void Sanitizer::look_at_handlers(const char* function) {
+void Sanitizer::look_at_handlers(const char* function, unsigned calls_before) {
     constexpr unsigned kEvery = 16, kBeginning = 1000;
-    thread_local constinit unsigned called = 0;
-    const bool beginning = called < kBeginning && std::string_view(function).starts_with("aclrtSynchronize");
-    if (++called % kEvery != 0 && !beginning) return;
+    const bool beginning = calls_before < kBeginning && std::string_view(function).starts_with("aclrtSynchronize");
+    if (calls_before % kEvery != kEvery - 1 && !beginning) return;
     const Lock lock = hold();
     watch_signals();
 }

@@ -39,7 +39,8 @@ const Image own = [] {
 // them are what they were, so is the stack.
 struct Known {
     const void *site = nullptr, *frame = nullptr;  // where the call returns to, and how deep it is
-    size_t count = 0;                              // frames; there may be one more return address, into this library
+    Site kept = 0;
+    size_t count = 0;  // frames; there may be one more return address, into this library
     size_t checks = 0;
     struct Return {
         const uintptr_t* at;
@@ -66,8 +67,19 @@ struct Known {
     }
 };
 
-constexpr size_t kKnown = 64;  // of each thread
-constinit thread_local std::array<Known, kKnown> known{};
+// Of each thread: sets of a few that share a number, because a loop that calls from two places must not unwind both
+// each time.
+struct KnownSet {
+    std::array<Known, 4> ways;
+    unsigned oldest = 0;
+};
+constexpr size_t kSets = 16;
+constinit thread_local std::array<KnownSet, kSets> known{};
+
+KnownSet& set_of(const void* site, const void* frame) {
+    const auto place = reinterpret_cast<uintptr_t>(site) ^ reinterpret_cast<uintptr_t>(frame) >> 4;
+    return known[(place * 0x9e3779b97f4a7c15 >> 32) % kSets];
+}
 
 struct Walk {
     RawStack* stack;
@@ -99,23 +111,31 @@ _Unwind_Reason_Code step(_Unwind_Context* context, void* argument) {
 
 }  // namespace
 
-void capture(RawStack& stack, const void* site) noexcept {
-    const void* const frame = __builtin_frame_address(0);
-    const auto place = reinterpret_cast<uintptr_t>(site) ^ reinterpret_cast<uintptr_t>(frame) >> 4;
-    Known& here = known[(place * 0x9e3779b97f4a7c15 >> 32) % kKnown];
-    if (here.is(site, frame)) {
-        stack.count = here.count;
-        for (size_t i = 0; i < here.count; ++i) stack.pc[i] = here.returns[i].to - 1;
-        return;
-    }
+Site capture(RawStack& stack, const void* site) noexcept {
+    const void* const frame = stack.frame = __builtin_frame_address(0);
+    KnownSet& set = set_of(site, frame);
+    for (const Known& here : set.ways)
+        if (here.is(site, frame)) {
+            stack.count = here.count;
+            for (size_t i = 0; i < here.count; ++i) stack.pc[i] = here.returns[i].to - 1;
+            return here.kept;
+        }
+    Known& here = set.ways[set.oldest++ % set.ways.size()];
     here.site = site;
     here.frame = frame;
+    here.kept = 0;
     here.checks = 0;
     stack.count = 0;
     Walk walk{.stack = &stack, .known = &here};
     _Unwind_Backtrace(step, &walk);
     here.count = stack.count;
     if (walk.known == nullptr || here.returns[0].to != reinterpret_cast<uintptr_t>(site)) here.checks = 0;
+    return 0;
+}
+
+void remember(const RawStack& stack, const void* site, Site kept) noexcept {
+    for (Known& here : set_of(site, stack.frame).ways)
+        if (here.is(site, stack.frame)) here.kept = kept;
 }
 
 void capture_from(uintptr_t interrupted, RawStack& stack) noexcept {

@@ -17,7 +17,8 @@ RULES = {"src/sanitize/order.cpp": {
     "a record has the stream's clock": ("{stream.clock, id, front.task.ticket}", "{Clock(), id, front.task.ticket}"),
     "a wait for a record not asked for holds back": (
         "if (waits(front) && !forced)", "if (false && waits(front) && !forced)"),
-    "a synchronised stream is known": ("learn(streams_[stream].clock)", "static_cast<void>(stream)"),
+    "a synchronised stream is known": ("    learn(state.clock);\n", ""),
+    "who waits knows nothing of what is asked for meanwhile": ("if (first > ticket) return learn(clock);", "{}"),
     "a synchronised event is known": ("learn(found->clock)", "learn(Clock())"),
     "a callback tells the host": ("    learn(clock);\n}\n\nvoid Order::learn", "}\n\nvoid Order::learn"),
     "what is behind a callback waits for it": (

@@ -138,6 +138,27 @@ PLANTED(event_asked_once) {
     read(z);  // a
 }
 
+// Asked for while another thread waits for the stream, which does not wait for this.
+// expect race argument=src
+PLANTED(asked_for_after_the_wait_began) {
+    Buffer x(kX), y(kY);
+    Event e(Kind::flagged);
+    Stream s, other;
+    std::atomic<bool> begun = false;
+    wait(s, e);
+    std::thread waiter([&] {
+        begun = true;
+        sync(s);
+    });
+    while (!begun) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    glu(x, y, s);  // b
+    record(e, other);
+    waiter.join();
+    if (mended) sync(s);
+    read(y);  // a
+}
+
 // expect race argument=x
 PLANTED(no_event_between) {
     Buffer x(kX), y(kX), z(kY);
