@@ -34,7 +34,7 @@
 namespace gradus::hccl {
 namespace {
 
-// A slot should stay in the second-level caches of who writes and who reads it, beside what it is copied from and to.
+// A slot should fit the second-level caches of who writes and who reads it.
 constexpr size_t kLine = 64, kSlot = size_t{256} << 10, kChannel = size_t{64} << 10;
 constexpr auto kSpin = std::chrono::microseconds(50);
 constexpr auto kLook = std::chrono::milliseconds(100);  // between two looks for news
