@@ -100,9 +100,9 @@ Indices Comparison::rest(const Indices& errors) const {
     return rest;
 }
 
-double Comparison::likeness() const {
+double Comparison::cosine() const {
     const Sums s = sums();
-    return s.got_other > 0 ? s.got_other / std::sqrt(s.got_got * s.other_other) : 0;
+    return s.got_other != 0 ? s.got_other / std::sqrt(s.got_got * s.other_other) : 0;
 }
 
 double Comparison::weight() const {

@@ -1,15 +1,13 @@
 // Which mistake in the formula gives what was got: every one that the operator lists, and of its sums every part.
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "cli/judge/errors.h"
 
 namespace gradus::cli {
 namespace {
 
 constexpr double kEnough = 0.98;
-constexpr std::chrono::seconds kScan(2);  // for all blocks of all sums: right answers are searched, too
+constexpr double kOpposite = -0.3;  // the cosine of what is counted twice and of what is left out, and noise
 
 // How many rows (of a vector: elements) have their say in the squares of the errors.
 double rows_with_errors(const Subject& subject, const Tolerance& tolerance) {
@@ -33,6 +31,9 @@ double left_by_chance(const Subject& subject, const Tolerance& tolerance) {
 }
 
 class Search {
+    using Mistake = Answers::Mistake;
+    using Part = Answers::Part;
+
   public:
     Search(const Subject& subject, const Tolerance& tolerance, const Errors& errors, const Answers& answers,
            double slack, const Values& rounding)
@@ -47,9 +48,9 @@ class Search {
     }
 
     FoundMistake run() {
-        for (const Answers::Mistake& mistake : answers_.mistakes)
-            if (mistake.terms == 0 && !found()) consider(mistake, 0, 0);
-        for (const Answers::Mistake& mistake : answers_.mistakes)
+        for (const Mistake& mistake : answers_.mistakes)
+            if (mistake.terms == 0 && !found()) consider(mistake, {});
+        for (const Mistake& mistake : answers_.mistakes)
             if (mistake.terms > 1 && !found()) search_part(mistake);
         return best_;
     }
@@ -60,19 +61,21 @@ class Search {
     bool found() const { return explained() && best_.left < (best_.part ? 1e-5 : 0.01); }
     bool explained() const { return best_.share >= kEnough; }
 
-    std::optional<Comparison> compared(const Answers::Mistake& mistake, int64_t begin, int64_t end) {
-        std::optional<Values> answer = answers_.mistaken(mistake, begin, end);
-        best_.tried += answer.has_value();
-        best_.left_out += !answer && !answers_.in_time();
+    std::optional<Comparison> compared(const Mistake& mistake, const Part& part) {
+        if (best_.tried >= answers_.most) return ++best_.left_out, std::nullopt;
+        std::optional<Values> answer = answers_.mistaken(mistake, part);
         if (!answer) return {};
+        ++best_.tried;
         answer_ = *answer;
         return std::optional<Comparison>(std::in_place, s_, tolerance_, *answer, slack_);
     }
 
     // Whether it is better than all before. Of many that are tried, only what fits.
-    bool consider(const Answers::Mistake& mistake, int64_t begin, int64_t end, bool of_many = false) {
-        const auto comparison = compared(mistake, begin, end);
+    bool consider(const Mistake& mistake, const Part& part, bool of_many = false) {
+        const auto comparison = compared(mistake, part);
         if (!comparison) return false;
+        if (mistake.terms > 0 && !part.twice && comparison->cosine() < kOpposite)
+            return consider(mistake, {part.begin, part.end, true}, of_many);
         const double left = comparison->left();
         if (of_many && left >= chance_) return false;
         double share = comparison->share(errors_);
@@ -80,7 +83,7 @@ class Search {
         if (hidden) share = std::max(share, comparison->likeness());
         const bool alike = std::abs(share - best_.share) < 1 - kEnough;
         if (best_.fits || alike ? left >= best_.left : share < best_.share && left >= chance_) return false;
-        best_.share = share, best_.sentence = sentence(mistake, begin, end), best_.answer = answer_;
+        best_.share = share, best_.sentence = sentence(mistake, part), best_.answer = answer_;
         best_.beneath = hidden, best_.left = left;
         best_.part = mistake.terms > 0, best_.fits = left < chance_;
         return true;
@@ -93,27 +96,28 @@ class Search {
         return std::abs(Comparison(rounded_, tolerance_, answer_, slack_).weight()) < 0.2;
     }
 
-    static std::string sentence(const Answers::Mistake& mistake, int64_t begin, int64_t end) {
-        std::string text = "is what the formula gives " + mistake.name;
+    static std::string sentence(const Mistake& mistake, const Part& part) {
+        const std::string text = "is what the formula gives " + mistake.words(part);
         if (mistake.terms == 0) return text;
-        const int64_t n = mistake.terms, size = end - begin;
-        if (end == n) return text + fmt::format(": the last {} of {} are missing", size, n);
-        if (begin == 0) return text + fmt::format(": the first {} of {} are missing", size, n);
-        return text + fmt::format(": {} to {} of {} are missing", begin, end - 1, n);
+        const int64_t n = mistake.terms, size = part.end - part.begin;
+        const std::string which = part.end == n      ? fmt::format("the last {} of {}", size, n)
+                                  : part.begin == 0 ? fmt::format("the first {} of {}", size, n)
+                                                    : fmt::format("{} to {} of {}", part.begin, part.end - 1, n);
+        return fmt::format("{}: {} are {}", text, which, part.twice ? "counted twice" : "missing");
     }
 
-    // From halves to the part whose answer has most of the differences.
-    void search_part(const Answers::Mistake& mistake) {
+    // From halves to the part whose answer has most of the differences, or of those of the opposite sign.
+    void search_part(const Mistake& mistake) {
         search_ends(mistake);
         if (found()) return;
         int64_t begin = 0, end = mistake.terms;
         double likeness = 0;
         while (end - begin > 1) {
             const int64_t middle = split(begin, end);
-            const auto low = compared(mistake, begin, middle);
-            const double of_low = low ? low->likeness() : 0;
-            const auto high = compared(mistake, middle, end);
-            const double of_high = high ? high->likeness() : 0, better = std::max(of_low, of_high);
+            const auto low = compared(mistake, {begin, middle});
+            const double of_low = low ? std::abs(low->cosine()) : 0;
+            const auto high = compared(mistake, {middle, end});
+            const double of_high = high ? std::abs(high->cosine()) : 0, better = std::max(of_low, of_high);
             if (better < 0.05 || better < 0.9 * likeness) break;
             likeness = better;
             (of_low > of_high ? end : begin) = middle;
@@ -123,35 +127,34 @@ class Search {
     }
 
     // Its ends, step by step.
-    void refine(const Answers::Mistake& mistake, int64_t begin, int64_t end) {
-        consider(mistake, begin, end);
+    void refine(const Mistake& mistake, int64_t begin, int64_t end) {
+        consider(mistake, {begin, end});
         for (const int64_t step : {16, 8, 4, 2, 1})
             for (const auto& [down, up] : {std::pair{-step, int64_t{0}}, {step, 0}, {0, -step}, {0, step}}) {
                 const int64_t from = begin + down, to = end + up;
                 if (found() || from < 0 || to > mistake.terms || from >= to) continue;
-                if (consider(mistake, from, to)) begin = from, end = to;
+                if (consider(mistake, {from, to})) begin = from, end = to;
             }
     }
 
     // What a kernel forgets most is the last block.
-    void search_ends(const Answers::Mistake& mistake) {
+    void search_ends(const Mistake& mistake) {
         const int64_t n = mistake.terms;
         for (const int64_t size : {1, 2, 4, 8, 16, 32, 64, 128, 256})
-            if (size < n && !found()) consider(mistake, n - size, n);
+            if (size < n && !found()) consider(mistake, {n - size, n});
         for (const int64_t size : {1, 16})
-            if (size < n && !found()) consider(mistake, 0, size);
+            if (size < n && !found()) consider(mistake, {0, size});
     }
 
     // Where few rows have a say, halves are alike by chance: every block that a kernel may go by.
-    void search_blocks(const Answers::Mistake& mistake) {
+    void search_blocks(const Mistake& mistake) {
         if (chance_ < 1e-10) return;
-        const auto now = [] { return std::chrono::steady_clock::now(); };
-        if (!scan_ends_) scan_ends_ = now() + kScan;
         for (const int64_t size : {128, 64, 32, 16, 8})
-            for (int64_t begin = 0; begin + size < mistake.terms; begin += size) {
-                if (found() || !answers_.in_time() || now() > *scan_ends_) return;
-                consider(mistake, begin, begin + size, true);
-            }
+            for (int64_t begin = 0; begin + size < mistake.terms && !found(); begin += size)
+                if (blocks_ < answers_.most_blocks)
+                    ++blocks_, consider(mistake, {begin, begin + size}, true);
+                else
+                    ++best_.left_out;
     }
 
     // In the middle, at a multiple of the largest power of two that is near it: blocks of kernels begin there.
@@ -174,7 +177,7 @@ class Search {
     const double slack_, chance_;
     Values answer_;
     FoundMistake best_;
-    std::optional<std::chrono::steady_clock::time_point> scan_ends_;
+    int64_t blocks_ = 0;
 };
 
 }  // namespace

@@ -48,19 +48,37 @@ struct Magnitude {
     }
 };
 
+// What a kernel of less precision rounds besides its factors.
+enum class Rounds { factors, products, sums };
+
 // A number as a kernel of less precision has it: every result of an operation is rounded to kDigits bits (from the
-// least exponent of a normal number on), a product not before it is used, for it may be added as it is. kSums: every
-// step of a sum is rounded, too.
-template <int kDigits, int kLeast, bool kSums>
+// least exponent of a normal number on); products and sums not before they are used, for a product may be added as it
+// is, and a sum goes on. Rounds::products: as a kernel that writes products down before it adds them up. Rounds::sums:
+// every step of a sum is rounded.
+template <int kDigits, int kLeast, Rounds kRounds>
 struct Narrow {
     struct Product {
         double value;
+    };
+    struct Sum {
+        double value = 0;
+
+        Sum& operator+=(double x) {
+            value = kRounds == Rounds::sums ? rounded(value + x) : value + x;
+            return *this;
+        }
+        Sum& operator+=(const Sum& x) { return *this += x.value; }
+        Sum& operator+=(const Narrow& x) { return *this += x.value; }
+        Sum& operator+=(const Product& x) {
+            return *this += kRounds == Rounds::products ? rounded(x.value) : x.value;
+        }
     };
     double value = 0;
 
     Narrow() = default;
     Narrow(double x) : value(x) {}                  // NOLINT(google-explicit-constructor): an element, as it is given
     Narrow(Product x) : value(rounded(x.value)) {}  // NOLINT(google-explicit-constructor)
+    Narrow(Sum x) : value(rounded(x.value)) {}      // NOLINT(google-explicit-constructor)
 
     static double rounded(double x) {
         constexpr double kSmallest = std::bit_cast<double>(static_cast<uint64_t>(kLeast + 1023) << 52);
@@ -78,12 +96,6 @@ struct Narrow {
     }
 
     Narrow operator-() const { return -value; }
-    Narrow& operator+=(double x) {
-        value = kSums ? rounded(value + x) : value + x;
-        return *this;
-    }
-    Narrow& operator+=(const Narrow& x) { return *this += x.value; }
-    Narrow& operator+=(const Product& x) { return *this += x.value; }
     friend Narrow operator+(const Narrow& a, const Narrow& b) { return rounded(a.value + b.value); }
     friend Narrow operator-(const Narrow& a, const Narrow& b) { return rounded(a.value - b.value); }
     friend Product operator*(const Narrow& a, const Narrow& b) { return {a.value * b.value}; }
@@ -93,6 +105,18 @@ struct Narrow {
     friend double value_of(const Narrow& x) { return x.value; }
     friend double result_of(const Narrow& x) { return x.value; }
 };
+
+// What a number is added up in.
+template <typename Number>
+struct SumOf {
+    using Type = Number;
+};
+template <int kDigits, int kLeast, Rounds kRounds>
+struct SumOf<Narrow<kDigits, kLeast, kRounds>> {
+    using Type = typename Narrow<kDigits, kLeast, kRounds>::Sum;
+};
+template <typename Number>
+using Sum = typename SumOf<Number>::Type;
 
 inline double value_of(double x) { return x; }
 inline double value_of(const Magnitude& x) { return x.value; }
@@ -116,15 +140,19 @@ template <typename F>
 decltype(auto) visit_golden(DType dtype, Precision precision, F&& f) {
     switch (precision) {
         case Precision::f32:
-            return f(double{}, Narrow<24, -126, true>{});
+            return f(double{}, Narrow<24, -126, Rounds::sums>{});
         case Precision::bf16:
-            return f(double{}, Narrow<8, -126, false>{});
+            return f(double{}, Narrow<8, -126, Rounds::factors>{});
         case Precision::f16:
-            return f(double{}, Narrow<11, -14, false>{});
+            return f(double{}, Narrow<11, -14, Rounds::factors>{});
+        case Precision::bf16_products:
+            return f(double{}, Narrow<8, -126, Rounds::products>{});
+        case Precision::f16_products:
+            return f(double{}, Narrow<11, -14, Rounds::products>{});
         case Precision::bf16_sums:
-            return f(double{}, Narrow<8, -126, true>{});
+            return f(double{}, Narrow<8, -126, Rounds::sums>{});
         case Precision::f16_sums:
-            return f(double{}, Narrow<11, -14, true>{});
+            return f(double{}, Narrow<11, -14, Rounds::sums>{});
         default:
             return visit_any_float(dtype, [&]<typename T>(T element) -> decltype(auto) {
                 return precision == Precision::magnitude ? f(element, Magnitude{}) : f(element, double{});

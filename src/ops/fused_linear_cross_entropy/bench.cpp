@@ -34,6 +34,7 @@ constexpr NamedMistake kStatsMistakes[] = {
     {"of the next target", 0, "target=plus1"},
     {"without a part of H in input*weight^T", kPartOfHidden, "", "H"},
     {"without a part of the vocabulary", kPartOfWords, "", "V"},
+    {"without a part of the vocabulary in the sum alone", kPartOfSum, "", "V"},
 };
 constexpr NamedMistake kLossMistakes[] = {
     {"without log", kNoLog},
