@@ -12,8 +12,9 @@ namespace gradus::cli {
 namespace {
 
 // Operations of the formula that golden may do for the mistakes of an output, and for blocks of its sums: seconds.
-constexpr double kMistakes = 1e10, kBlocks = 2e9;
+constexpr double kMistakes = 4e9, kBlocks = 1e9;
 constexpr int64_t kLeastMistakes = 8;  // however large the problem is
+constexpr int64_t kKept = 1 << 16;     // elements of answers without a part of a sum, of which there may be hundreds
 
 Tensor as_double(const Tensor& tensor) {
     Tensor wide(ACL_DOUBLE, tensor.shape());
@@ -101,7 +102,6 @@ Tensor Question::answer_as(const std::string& output, const char* precision) con
 }
 
 std::optional<Question::Outputs> Question::mistaken(const FormulaMistake& mistake, const std::string& name) {
-    const bool part = !mistake.terms.empty();
     if (const auto known = others_.find(name); known != others_.end()) return known->second;
     std::optional<Outputs> outputs;
     try {
@@ -111,7 +111,9 @@ std::optional<Question::Outputs> Question::mistaken(const FormulaMistake& mistak
             outputs = run(widened(*other, false), "golden", "none", "golden " + name);
     } catch (const Failure&) {  // the operator does not take such arguments: then it is not this mistake
     }
-    if (!part) others_.emplace(name, outputs);
+    int64_t elements = 0;
+    for (const auto& [output, tensor] : answer_) elements += tensor.count();
+    if (mistake.terms.empty() || elements <= kKept) others_.emplace(name, outputs);
     return outputs;
 }
 

@@ -26,7 +26,7 @@ class Question {
 
     Call call_;
     Outputs answer_, magnitude_;
-    std::map<std::string, std::optional<Outputs>> others_;  // by precision or mistake; those without a part
+    std::map<std::string, std::optional<Outputs>> others_;  // by precision or mistake; large ones without a part: not
 };
 
 // Every float input as f64 with the same values, and f64 outputs; or the outputs alone.

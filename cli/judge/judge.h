@@ -45,7 +45,8 @@ struct Subject {
 
 // Other answers to the same question, computed when they are needed.
 struct Answers {
-    // As golden's loops give it in narrow arithmetic: f32, bf16, f16, and these with _products or _sums.
+    // As golden's loops give it in narrow arithmetic: f32, bf16, f16, and these with _products, _sums or
+    // _truncated.
     std::function<Values(const std::string& precision)> simulated;
     // Of a sum: the terms that are left out, or counted twice.
     struct Part {

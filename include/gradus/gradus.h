@@ -17,9 +17,10 @@ ACL_FUNC_VISIBILITY const char* gradusVersion(void);
 //   precision    GRADUS_PRECISION    fast, golden, magnitude: golden is the plain loop in double; magnitude the same
 //                                    loop, of how large an error can be rounding: the sum of |terms| of every result.
 //                                    With either, all float outputs or all float arguments may be ACL_DOUBLE.
-//                                    f32, bf16, f16, and these with _products or _sums: the same loop as arithmetic
-//                                    of so many bits computes, every intermediate rounded, besides every product that
-//                                    is added up, or every step of a sum; ACL_DOUBLE only
+//                                    f32, bf16, f16: the same loop as arithmetic of so many bits computes, every
+//                                    intermediate rounded; ACL_DOUBLE only. bf16 and f16 with _products: every product
+//                                    that is added up, too; with _sums: every step of a sum; with _truncated: so, and
+//                                    towards zero
 //   mistake      GRADUS_MISTAKE      none, or a mistake of the operator's list in the catalogue, which golden then
 //                                    makes on purpose; of a sum "without a part of X [begin,end)" leaves those terms
 //                                    out, "with a part of X twice [begin,end)" counts them twice

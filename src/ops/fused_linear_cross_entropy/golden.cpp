@@ -91,7 +91,9 @@ void stats_of(const GoldenStats& s, std::byte* const* address, int64_t first, co
             for (int n = wrong.times(kPartOfWords, v) * wrong.times(kPartOfSum, v); n > 0; --n)
                 total += exp(wrong.is(kNoMaxInSum) ? logit(v) : logit(v) - max);
         // no logit above −inf: the sum is −inf − −inf, NaN
-        const Number sum = value_of(max) == -HUGE_VAL ? Number(std::nan("")) : Number(total);
+        Number sum = value_of(max) == -HUGE_VAL ? Number(std::nan("")) : Number(total);
+        if (wrong.is(kLogOfSum)) sum = log(sum);
+        if (wrong.is(kLogSumExp)) sum = max + log(sum);
         const bool picked = hit[k] >= 0 && hit[k] < o.words;
         store(s.max, address, first + k, 0, max);
         store(s.sum, address, first + k, 0, sum);

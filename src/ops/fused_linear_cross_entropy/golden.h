@@ -22,6 +22,8 @@ enum {
     kPartOfSum,
     kPartOfTokens,
     kNoMaxInSum,
+    kLogOfSum,
+    kLogSumExp,
     kNoMaxInPredicted,
     kNoLog,
     kTargetAlone

@@ -43,6 +43,8 @@ constexpr NamedMistake kForwardMistakes[] = {
     {"without the scale", 0, "scaleValue=1"},
     {"with the scale twice", 0, "scaleValue=scaleValue*scaleValue"},
     {"without the division by the sum", kNotDivided},
+    {"with log(sum) for the sum", kLogOfSum},
+    {"with max + log(sum) for the sum", kLogSumExp},
     {"with the blocks of the row before", 0, "topkIndices=row_before"},
     {"with the blocks of the next row", 0, "topkIndices=row_after"},
     {"without a part of D in q*k", kPartOfDepth, "", "D"},

@@ -8,6 +8,7 @@ namespace gradus::nsa_selected_attention {
 namespace {
 
 using std::exp;
+using std::log;
 
 template <typename T, typename Number>
 Number element(const Strided& view, std::byte* const* address, int64_t i, int64_t j, int64_t k) {
@@ -81,9 +82,10 @@ void forward(const Problem& e, const Mistake& wrong, const GoldenForward& v, std
             for (int64_t d = 0; d < e.value_depth; ++d) out[d] += p * element<T, Number>(v.value, address, key, kh, d);
     });
     for (int64_t d = 0; d < e.value_depth; ++d) store(v.out, address, row, head, d, result_of(Number(out[d])));
+    const Number stored = wrong.is(kLogOfSum) ? log(sum) : wrong.is(kLogSumExp) ? max + log(sum) : sum;
     for (int64_t copy = 0; copy < kCopies; ++copy) {
         store(v.max, address, row, head, copy, result_of(max));
-        store(v.sum, address, row, head, copy, result_of(sum));
+        store(v.sum, address, row, head, copy, result_of(stored));
     }
 }
 

@@ -15,6 +15,8 @@ enum {
     kNoInnerScale,
     kNoOuterScale,
     kNotDivided,
+    kLogOfSum,
+    kLogSumExp,
     kNoP,
     kPartOfDepth,
     kPartOfValueDepth,
