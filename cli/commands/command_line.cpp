@@ -113,8 +113,9 @@ void add_run(CLI::App& app, Session& session) {
         ->type_name("DIR");
     command->add_option("--case", o.case_directory, "write every input and case.json, for `gradus diff --case DIR`")
         ->type_name("DIR");
-    command->add_option("--precision", o.precision, "dtype=f64 with all but the first, and only with the last five")
-        ->check(CLI::IsMember({"fast", "golden", "magnitude", "f32", "bf16", "f16", "bf16_sums", "f16_sums"}));
+    command->add_option("--precision", o.precision, "dtype=f64 with all but the first, and only with the last nine")
+        ->check(CLI::IsMember({"fast", "golden", "magnitude", "f32", "bf16", "f16", "bf16_products", "f16_products",
+                               "bf16_sums", "f16_sums", "bf16_truncated", "f16_truncated"}));
     command->add_option("--repeat", o.repeat, "run N times and report the best")
         ->type_name("N")
         ->check(CLI::Range(1, 1000000));

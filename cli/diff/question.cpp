@@ -11,7 +11,10 @@
 namespace gradus::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+// Operations of the formula that golden may do for the mistakes of an output, and for blocks of its sums: seconds.
+constexpr double kMistakes = 4e9, kBlocks = 1e9;
+constexpr int64_t kLeastMistakes = 8;  // however large the problem is
+constexpr int64_t kKept = 1 << 16;     // elements of answers without a part of a sum, of which there may be hundreds
 
 Tensor as_double(const Tensor& tensor) {
     Tensor wide(ACL_DOUBLE, tensor.shape());
@@ -25,6 +28,17 @@ Sizes sizes_of(const Call& call) {
     for (const auto& [name, value] : call.attributes)
         if (value.is_number_integer()) sizes[name] = value.get<int64_t>();
     return sizes;
+}
+
+// Of one answer. An expression may name optional tensors that are not there: then its elements.
+double operations_of(const Call& call) {
+    double elements = 1;
+    for (const auto& [name, tensor] : call.tensors) elements += static_cast<double>(tensor.count());
+    try {
+        return std::max(elements, evaluate(call.op->limit.at("flops"), sizes_of(call), call.tensors));
+    } catch (const Failure&) {
+        return elements;
+    }
 }
 
 // The dtype that a kernel for this call computes in.
@@ -52,13 +66,9 @@ Call widened(const Call& call, bool inputs) {
     return wide;
 }
 
-Question::Question(Call call, double patience) : call_(std::move(call)), patience_(patience) {
-    const auto start = Clock::now();
+Question::Question(Call call) : call_(std::move(call)) {
     answer_ = run(widened(call_, false), "golden", "none", "golden");
-    const auto took = Clock::now() - start;
     magnitude_ = run(widened(call_, false), "magnitude", "none", "magnitude");
-    const std::chrono::duration<double> seconds(std::max(patience_, 4 * std::chrono::duration<double>(took).count()));
-    deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(seconds);
 }
 
 Question::Outputs Question::run(const Call& call, const char* precision, const std::string& mistake,
@@ -92,8 +102,6 @@ Tensor Question::answer_as(const std::string& output, const char* precision) con
 }
 
 std::optional<Question::Outputs> Question::mistaken(const FormulaMistake& mistake, const std::string& name) {
-    if (Clock::now() > deadline_) return {};
-    const bool part = !mistake.terms.empty();
     if (const auto known = others_.find(name); known != others_.end()) return known->second;
     std::optional<Outputs> outputs;
     try {
@@ -103,7 +111,9 @@ std::optional<Question::Outputs> Question::mistaken(const FormulaMistake& mistak
             outputs = run(widened(*other, false), "golden", "none", "golden " + name);
     } catch (const Failure&) {  // the operator does not take such arguments: then it is not this mistake
     }
-    if (!part) others_.emplace(name, outputs);
+    int64_t elements = 0;
+    for (const auto& [output, tensor] : answer_) elements += tensor.count();
+    if (mistake.terms.empty() || elements <= kKept) others_.emplace(name, outputs);
     return outputs;
 }
 
@@ -119,13 +129,15 @@ Answers Question::answers(const std::string& output) {
         const double terms = mistake.terms.empty() ? 0 : evaluate(mistake.terms, sizes);
         answers.mistakes.push_back({mistake.name, static_cast<int64_t>(terms)});
     }
-    answers.in_time = [this] { return Clock::now() <= deadline_; };
-    answers.mistaken = [this, output](const Answers::Mistake& wanted, int64_t begin,
-                                      int64_t end) -> std::optional<Values> {
+    answers.most = std::max(kLeastMistakes, static_cast<int64_t>(kMistakes / operations_of(call_)));
+    answers.most_blocks = static_cast<int64_t>(kBlocks / operations_of(call_));
+    answers.mistaken = [this, output](const Answers::Mistake& wanted,
+                                      const Answers::Part& part) -> std::optional<Values> {
         for (const FormulaMistake& mistake : call_.op->mistakes) {
             if (mistake.name != wanted.name) continue;
-            const auto outputs = mistaken(
-                mistake, mistake.terms.empty() ? mistake.name : fmt::format("{} [{},{})", mistake.name, begin, end));
+            const std::string name = wanted.words(part);
+            const auto outputs =
+                mistaken(mistake, wanted.terms == 0 ? name : fmt::format("{} [{},{})", name, part.begin, part.end));
             if (!outputs) return {};
             return Values(outputs->at(output));
         }

@@ -1,8 +1,6 @@
 // One call, and all that golden says to it: the answer, its magnitude, and other answers to compare a wrong one with.
 #pragma once
 
-#include <chrono>
-
 #include "cli/call/call.h"
 #include "cli/judge/judge.h"
 
@@ -10,9 +8,8 @@ namespace gradus::cli {
 
 class Question {
   public:
-    // Runs golden twice: the answer in f64, and the magnitude. Mistakes are tried for `patience` seconds at most, or as
-    // long as four times the answer took.
-    explicit Question(Call call, double patience = 20);
+    // Runs golden twice: the answer in f64, and the magnitude.
+    explicit Question(Call call);
 
     const Call& call() const { return call_; }
     bool has(const std::string& output) const { return answer_.count(output) != 0; }
@@ -29,9 +26,7 @@ class Question {
 
     Call call_;
     Outputs answer_, magnitude_;
-    std::map<std::string, std::optional<Outputs>> others_;  // by precision or mistake; those without a part
-    std::chrono::steady_clock::time_point deadline_;
-    double patience_;
+    std::map<std::string, std::optional<Outputs>> others_;  // by precision or mistake; large ones without a part: not
 };
 
 // Every float input as f64 with the same values, and f64 outputs; or the outputs alone.

@@ -100,9 +100,9 @@ Indices Comparison::rest(const Indices& errors) const {
     return rest;
 }
 
-double Comparison::likeness() const {
+double Comparison::cosine() const {
     const Sums s = sums();
-    return s.got_other > 0 ? s.got_other / std::sqrt(s.got_got * s.other_other) : 0;
+    return s.got_other != 0 ? s.got_other / std::sqrt(s.got_got * s.other_other) : 0;
 }
 
 double Comparison::weight() const {
@@ -113,8 +113,9 @@ double Comparison::weight() const {
 double Comparison::left() const {
     Subject other = s_;
     other.want = other_;
-    const double all = noise_of_got(s_, tolerance_).squares;
-    return all > 0 ? noise_of_got(other, tolerance_).squares / all : 1;
+    const Noise all = noise_of_got(s_, tolerance_), rest = noise_of_got(other, tolerance_);
+    if (rest.count < all.count) return 1;  // it is not finite where got is
+    return all.squares > 0 ? rest.squares / all.squares : 1;
 }
 
 Comparison::Sums Comparison::sums() const {

@@ -54,8 +54,10 @@ class Comparison {
     // Of all errors and of what is right and would not be; where no single error is evidence, of their squares.
     double share(const Errors& errors) const;
     Indices rest(const Indices& errors) const;
-    // The cosine between got − want and other − want, in shares of the magnitude.
-    double likeness() const;
+    // The cosine between got − want and other − want, in shares of the magnitude; opposite ones: 0.
+    double likeness() const { return std::max(0.0, cosine()); }
+    double cosine() const;
+    bool differs() const { return sums().other_other > 0; }  // from want
     // How much of other − want is in got − want, by the smallest squares: 1 if got is other and noise.
     double weight() const;
     // The squares of got − other over those of got − want, both beyond the last rounding; 1 if want has none.
@@ -82,9 +84,13 @@ struct FoundMistake {
     double left = 1;       // Comparison::left() of its answer
     bool fits = false;     // so little that no other answer, tried or not, does as well by chance
     bool part = false;     // of a sum
+    double rows = 0;       // that have their say, each by itself
     std::string sentence;
     Values answer;
-    int64_t tried = 0, left_out = 0;  // left out: for lack of time
+    int64_t tried = 0, left_out = 0;  // left out: more than Answers::most
+
+    // Of the many parts of sums, one has the errors of a few rows by chance.
+    bool explains(double least) const { return fits || beneath || (share > least && (!part || rows >= 8)); }
 };
 // rounding: the answer that rounding on the way gives, where got's errors are no larger; none: they are.
 FoundMistake find_mistake(const Subject& subject, const Tolerance& tolerance, const Errors& errors,

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "cli/judge/errors.h"
 
@@ -27,10 +26,11 @@ std::string misplaced_words(const Judgement& j, const Place& where, int64_t coun
                        where.words, j.nan_extra, j.inf_extra, j.nan_missing, j.inf_missing);
 }
 
-// All differences at most one ulp and towards zero; rounded to nearest, one in two would go the other way.
+// All differences at most one ulp (and what f32 leaves before it) and towards zero; rounded to nearest, one in two
+// would go the other way.
 bool truncated(const Measured& m) {
     const auto differing = static_cast<double>(m.towards_zero + m.away);
-    return differing >= 32 && differing >= 0.2 * static_cast<double>(m.want_nonzero) && m.judgement.worst_ulps <= 1 &&
+    return differing >= 32 && differing >= 0.2 * static_cast<double>(m.want_nonzero) && m.beyond_truncation == 0 &&
            static_cast<double>(m.towards_zero) >= 0.98 * differing;
 }
 
@@ -155,7 +155,7 @@ class Judge {
         for (const int64_t i : errors.at)
             if (const double w = std::abs(s_.want.at(i)); std::isfinite(w)) largest = std::max(largest, w);
         std::string reason = misplaced_words(j_, place(surface, errors.at, errors.step), errors.total, largest);
-        if (const FoundMistake found = mistake(errors, j_.rounded_share); found.share > 0.8)
+        if (const FoundMistake found = mistake(errors, j_.rounded_share); found.explains(0.8))
             reason = "it " + found.sentence + " (" + reason + ")";
         Errors others = errors_beyond(s_, m_.tolerance, j_.rounded_share);
         std::erase_if(others.at, [this](int64_t i) { return !std::isfinite(s_.got.at(i) + s_.want.at(i)); });
@@ -204,24 +204,37 @@ class Judge {
     double lonely_share() const {
         const double spread = noise_.bulk() > 0 ? noise_.worst / noise_.bulk() : 0;
         return std::max({16 * m_.shares.quantile(0.9), 4 * spread * m_.noise.bulk(), 2 * noise_.worst,
-                         2 * truncation_.worst, 4 * least_share()});
+                         2 * truncation_.worst, 4 * m_.tolerance.f32_share});
     }
 
     // Errors of some elements beside others that have none: sums of few bits leave them everywhere.
     bool is_local(const Noise& noise) const {
-        return m_.noise.peak() * noise.bulk() > 8 * noise.peak() * m_.noise.bulk();
+        return m_.noise.peak() * noise.bulk() > 8 * noise.peak() * m_.noise.bulk() ||
+               (m_.noise.peak() > 2 * noise.peak() && m_.noise.share_without() > noise.share_without() + 0.25);
     }
-
-    double least_share() const { return (8 + std::log2(std::max(1.0, s_.allowance.terms))) * 0x1p-24; }
 
     // --- with other answers
 
+    std::string kernel_name() const {
+        return s_.allowance.kernel == ACL_BF16 ? "bf16" : s_.allowance.kernel == ACL_FLOAT16 ? "f16" : "f32";
+    }
+
     void simulate() {
-        if (!noise_name_.empty()) return;
-        noise_name_ = s_.allowance.kernel == ACL_BF16 ? "bf16" : s_.allowance.kernel == ACL_FLOAT16 ? "f16" : "f32";
+        if (noise_name_.empty()) simulate(kernel_name());
+    }
+
+    // Where more is off than factors of the kernel's type leave, it may round products, too.
+    void simulate_products() {
+        if (s_.allowance.kernel == ACL_FLOAT || near(noise_, kNear)) return;
+        simulate(kernel_name() + "_products");
+        if (!near(noise_, kNear)) simulate(kernel_name());
+    }
+
+    void simulate(const std::string& name) {
+        noise_name_ = name;
         simulation_ = answers_->simulated(noise_name_);
         m_.tolerance.underflow = 4 * underflow_of(s_, simulation_);
-        if (m_.tolerance.underflow > 0) m_.noise = noise_of_got(s_, m_.tolerance), j_.noise = m_.noise.peak();
+        m_.noise = noise_of_got(s_, m_.tolerance), j_.noise = m_.noise.peak();
         noise_ = noise_of(s_, m_.tolerance, simulation_);
         truncation_ = noise_of_truncation(s_, m_.tolerance);
         j_.rounding_noise = noise_.peak(), j_.noise_of = noise_name_;
@@ -229,13 +242,14 @@ class Judge {
 
     // Whether got's errors are no larger than so many times another arithmetic's, both the many and the large ones.
     bool near(const Noise& noise, double times) const {
-        const double least = least_share() / 4;
+        const double least = m_.tolerance.f32_share / 4;
         return m_.noise.peak() <= times * std::max({noise.peak(), truncation_.peak(), least}) &&
                m_.noise.bulk() <= 2 * times * std::max({noise.bulk(), truncation_.bulk(), least});
     }
 
     void decide_by_simulation() {
         simulate();
+        simulate_products();
         const double slack = std::min(j_.rounded_share, std::max(j_.kept_share, 4 * noise_.peak()));
         const double most = std::clamp(2 * noise_.worst, j_.rounded_share, 0.25);
         const Errors errors = errors_beyond(s_, m_.tolerance, slack);
@@ -244,8 +258,7 @@ class Judge {
                 return accuse(lonely, std::min(slack, lonely_share()), "");
         if (near(noise_, kNear) && errors_beyond(s_, m_.tolerance, most).at.empty()) {
             const FoundMistake found = mistake(errors, slack);
-            if (found.beneath || found.fits || (found.share > 0.9 && (errors.total >= 16 || errors.total == 0)))
-                return accuse(errors, slack, "");
+            if (found.explains(errors.total >= 16 || errors.total == 0 ? 0.9 : 1)) return accuse(errors, slack, "");
             if (const Indices rows = noisy_rows(simulation_, 0); !rows.empty()) {
                 if (s_.allowance.kernel == ACL_FLOAT) return accuse({rows, 1, 0}, slack, "");
                 return decide_imprecise({rows, 1, 0}, slack);  // a sum may be off, and with it a row
@@ -255,7 +268,7 @@ class Judge {
         const Surface surface(s_);
         const Explained explained = recognise(s_, m_.tolerance, surface, errors, slack);
         const FoundMistake found = mistake(errors, slack);
-        const bool explains = explained.accuses() || found.share > 0.8 || found.fits;
+        const bool explains = explained.accuses() || found.explains(0.8);
         if (explains && !narrow_sums_do(errors, slack, found)) return accuse(errors, slack, "");
         decide_imprecise(errors, slack);
     }
@@ -264,30 +277,42 @@ class Judge {
         // to nearest, errors go both ways; truncated or lost below the last place, towards zero
         if (m_.away >= 16 && share(m_.away, m_.away + m_.towards_zero) > 0.97 && !narrow_sums_do(errors, slack, {}))
             return accuse(errors, slack, "no rounding does that: every result is too large in size");
-        for (const char* name : candidates()) {
+        std::optional<Errors> outliers;  // beside one of the arithmetics
+        for (const std::string name : candidates()) {
             const Values other = answers_->simulated(name);
             const Noise noise = noise_of(s_, m_.tolerance, other);
-            const bool sums = std::string_view(name).ends_with("_sums");
+            const bool sums = name.ends_with("_sums"), truncates = name.ends_with("_truncated");
             // f32 has a range that f16 has not: what would be left of its numbers explains anything
             if (s_.allowance.kernel == ACL_FLOAT && noise.peak() > 0.0625) continue;
+            // truncated sums lose so much that it would explain anything, but always the same way
             if (!near(noise, sums ? kNearSums : kNear) || is_local(noise)) continue;
-            const double most =
-                std::min(std::max(outlier_share(2 * noise.worst), slack), std::max(j_.any_share, 2 * noise.worst));
-            if (const Errors outliers = errors_beyond(s_, m_.tolerance, most); !outliers.at.empty())
-                return accuse(outliers, slack, "");
-            if (const Indices rows = noisy_rows(other, sums ? 2 * kNearSums * noise.peak() : 0); !rows.empty())
-                return accuse({rows, 1, 0}, slack, "");
-            const std::string what =
-                sums ? fmt::format("sums carried in {}", std::string(name, name + std::strlen(name) - 5))
-                     : fmt::format("factors rounded to {}", name);
-            return decide(
-                Verdict::imprecise,
-                fmt::format("{}: as much as {} leave on these inputs (2^{:.1f} of the magnitude, here 2^{:.1f})",
-                            imprecision(m_), what, std::log2(noise.peak()), std::log2(m_.noise.peak())));
+            if (truncates && Comparison(s_, m_.tolerance, other, slack).likeness() < 0.8) continue;
+            Errors beside = outliers_beside(other, noise, sums || truncates, slack);
+            if (beside.at.empty()) return decide(Verdict::imprecise, imprecise_sentence(name, noise));
+            if (!outliers) outliers = std::move(beside);
         }
+        if (outliers) return accuse(*outliers, slack, "");
         accuse(errors, slack,
                fmt::format("no rounding does that: errors of {:.2g} of the magnitude, where {} leaves {:.2g}",
                            m_.noise.peak(), noise_name_, std::max(noise_.peak(), truncation_.peak())));
+    }
+
+    // Elements or rows that an arithmetic with such errors would not have.
+    Errors outliers_beside(const Values& other, const Noise& noise, bool sums, double slack) const {
+        const double most =
+            std::min(std::max(outlier_share(2 * noise.worst), slack), std::max(j_.any_share, 2 * noise.worst));
+        Errors outliers = errors_beyond(s_, m_.tolerance, most);
+        if (outliers.at.empty()) outliers.at = noisy_rows(other, sums ? 2 * kNearSums * noise.peak() : 0);
+        return outliers;
+    }
+
+    std::string imprecise_sentence(const std::string& name, const Noise& noise) const {
+        const std::string type = name.substr(0, name.find('_'));
+        const std::string what = name.ends_with("_sums")        ? "sums carried in " + type
+                                 : name.ends_with("_truncated") ? "sums truncated to " + type
+                                                                : "factors rounded to " + type;
+        return fmt::format("{}: as much as {} leave on these inputs (2^{:.1f} of the magnitude, here 2^{:.1f})",
+                           imprecision(m_), what, std::log2(noise.peak()), std::log2(m_.noise.peak()));
     }
 
     // A sum that is carried in few bits stands still from some term on, as if the rest of it were missing; what is
@@ -295,7 +320,7 @@ class Judge {
     // it is the answer of a mistake, and far from that of the sums.
     bool narrow_sums_do(const Errors& errors, double slack, const FoundMistake& found) const {
         for (const std::string name : candidates()) {
-            if (!name.ends_with("_sums")) continue;
+            if (!name.ends_with("_sums") && !name.ends_with("_truncated")) continue;
             const Values other = answers_->simulated(name);
             const Comparison comparison(s_, m_.tolerance, other, slack);
             if (found.fits && 16 * found.left < comparison.left()) continue;
@@ -308,8 +333,8 @@ class Judge {
     }
 
     std::vector<const char*> candidates() const {
-        if (s_.allowance.kernel == ACL_BF16) return {"bf16_sums"};
-        if (s_.allowance.kernel == ACL_FLOAT16) return {"f16_sums", "bf16"};
+        if (s_.allowance.kernel == ACL_BF16) return {"bf16_sums", "bf16_truncated"};
+        if (s_.allowance.kernel == ACL_FLOAT16) return {"f16_sums", "bf16", "f16_truncated"};
         return {"f16", "bf16", "f16_sums", "bf16_sums"};
     }
 
@@ -340,8 +365,11 @@ class Judge {
     }
 
     std::string rounded_sentence() const {
-        const std::string what = noise_name_ == "f32" ? "f32 sums in another order"
-                                                      : fmt::format("factors rounded to {} on the way", noise_name_);
+        const bool products = noise_name_.ends_with("_products");
+        const std::string what = noise_name_ == "f32"
+                                     ? "f32 sums in another order"
+                                     : fmt::format("{} rounded to {} on the way",
+                                                   products ? "factors and products" : "factors", kernel_name());
         return fmt::format(
             "{} of {} elements are farther off than this library promises, as much as {} leave (2^{:.1f} "
             "of the magnitude, here 2^{:.1f})",
@@ -377,7 +405,7 @@ class Judge {
         const Surface surface(s_);
         const FoundMistake found = mistake(errors, slack);
         std::string reason;
-        if (found.share > 0.5 || found.beneath || found.fits) {
+        if (found.explains(0.5)) {
             j_.causes.push_back({found.share, "it " + found.sentence});
             if (found.beneath) return decide(Verdict::wrong, "it " + found.sentence + ", and rounded on the way");
             const Errors rest = {Comparison(s_, m_.tolerance, found.answer, slack).rest(errors.at), errors.step, 0};
@@ -395,7 +423,8 @@ class Judge {
             reason += about_the_rest(errors);
         }
         if (found.left_out > 0)
-            reason += fmt::format(" ({} mistakes of the formula were not tried for lack of time)", found.left_out);
+            reason +=
+                fmt::format(" ({} mistakes of the formula were not tried: the problem is too large)", found.left_out);
         decide(Verdict::wrong, reason);
     }
 

@@ -45,16 +45,25 @@ struct Subject {
 
 // Other answers to the same question, computed when they are needed.
 struct Answers {
-    // As golden's loops give it in narrow arithmetic: f32, bf16, f16, bf16_sums, f16_sums.
+    // As golden's loops give it in narrow arithmetic: f32, bf16, f16, and these with _products, _sums or
+    // _truncated.
     std::function<Values(const std::string& precision)> simulated;
+    // Of a sum: the terms that are left out, or counted twice.
+    struct Part {
+        int64_t begin = 0, end = 0;
+        bool twice = false;
+    };
     struct Mistake {
-        std::string name;
-        int64_t terms = 0;  // of a sum that a part [begin, end) can be left out of
+        std::string name;   // of a sum "without a part of X"
+        int64_t terms = 0;  // of a sum that has parts
+        std::string words(const Part& part) const { return part.twice ? "with " + name.substr(8) + " twice" : name; }
     };
     std::vector<Mistake> mistakes;
-    std::function<bool()> in_time;  // for another mistake
-    // None: it would change nothing, the operator does not take the arguments, or there is no time for it.
-    std::function<std::optional<Values>(const Mistake& mistake, int64_t begin, int64_t end)> mistaken;
+    // How many of them may be computed, and how many of these to look for a block of a sum: so many as the size of the
+    // problem allows, and never what the clock does, for no verdict may depend on it.
+    int64_t most = 1 << 20, most_blocks = 1 << 20;
+    // None: it would change nothing, or the operator does not take the arguments.
+    std::function<std::optional<Values>(const Mistake& mistake, const Part& part)> mistaken;
 };
 
 struct Element {

@@ -61,11 +61,12 @@ Tolerance::Tolerance(const Subject& subject) : grid(grid_of(subject.got.dtype())
     const double terms = std::max(1.0, a.terms);
     const bool wide = a.kernel == ACL_FLOAT || a.kernel == ACL_DOUBLE;
     const double half = half_unit(wide ? ACL_BF16 : a.kernel);
-    kept_share = (8 + std::log2(terms)) * 0x1p-24 + (wide ? 0 : a.roundings * half);
+    f32_share = (8 + std::log2(terms)) * 0x1p-24;
+    kept_share = f32_share + (wide ? 0 : a.roundings * half);
     rounded_share = std::max(kept_share, wide ? std::min(terms * 0x1p-24, 0x1p-13) : 4 * half);
     any_share = std::max(rounded_share, std::min(std::max(terms, 8.0) * half, 0.25));
     if (got == ACL_DOUBLE) kept_share = rounded_share = (8 + terms) * 0x1p-53, any_share = 0.25;
-    if (a.exact || grid.integer) halves = kept_share = rounded_share = any_share = 0;
+    if (a.exact || grid.integer) halves = f32_share = kept_share = rounded_share = any_share = 0;
 }
 
 Lines::Lines(const Subject& subject)

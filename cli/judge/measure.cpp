@@ -79,6 +79,7 @@ class Measurer {
             if (error > half) j_.worst_share = std::max(j_.worst_share, error / m);
         }
         (std::abs(g) < size ? all.towards_zero : all.away) += 1;
+        all.beyond_truncation += error > tolerance_.grid.ulp(size) + tolerance_.f32_share * m;
         all.error_error += error * error;
         const double relative = error / (size + 1e-7);
         part_.relative += relative, j_.worst_relative = std::max(j_.worst_relative, relative);
@@ -156,7 +157,7 @@ void add(Part& to, const Part& from, size_t top) {
     if (k.outside_own) j.outside_own = j.outside_own.value_or(0) + *k.outside_own;
     for (const Element& element : k.worst) keep_worst(j.worst, element, top);
     m.shares.add(n.shares), m.noise.add(n.noise);
-    m.towards_zero += n.towards_zero, m.away += n.away;
+    m.towards_zero += n.towards_zero, m.away += n.away, m.beyond_truncation += n.beyond_truncation;
     m.got_bf16 += n.got_bf16, m.want_bf16 += n.want_bf16, m.got_f16 += n.got_f16, m.want_f16 += n.want_f16;
     m.got_nonzero += n.got_nonzero, m.want_nonzero += n.want_nonzero;
     m.flushed += n.flushed, m.subnormal += n.subnormal, m.normal += n.normal;

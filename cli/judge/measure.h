@@ -26,7 +26,7 @@ class Octaves {
 struct Tolerance {
     Grid grid;
     double halves;  // of a unit: 2 if the reference was rounded itself
-    double kept_share, rounded_share, any_share;
+    double f32_share, kept_share, rounded_share, any_share;
     double underflow = 0;  // what an intermediate below the least normal number leaves: of no element a share, and
                            // nothing where nothing is added up
 
@@ -75,15 +75,18 @@ class Lines {
 // make, and by their roots, which the many make.
 struct Noise {
     double squares = 0, roots = 0, worst = 0;
-    int64_t count = 0;
+    int64_t count = 0, without = 0;
 
     void add(double share) {
         const double most = std::min(1.0, share);
-        squares += most * most, roots += std::sqrt(most), worst = std::max(worst, share), ++count;
+        squares += most * most, roots += std::sqrt(most), worst = std::max(worst, share);
+        ++count, without += share == 0;
     }
     void add(const Noise& other) {
-        squares += other.squares, roots += other.roots, worst = std::max(worst, other.worst), count += other.count;
+        squares += other.squares, roots += other.roots, worst = std::max(worst, other.worst);
+        count += other.count, without += other.without;
     }
+    double share_without() const { return count > 0 ? static_cast<double>(without) / static_cast<double>(count) : 1; }
     double peak() const { return count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0; }
     double bulk() const {
         const double mean = count > 0 ? roots / static_cast<double>(count) : 0;
@@ -108,6 +111,7 @@ struct Measured {
     Noise noise;
     Octaves shares;  // of errors in their magnitude, without pairs of zeros, which masks make and which say nothing
     int64_t towards_zero = 0, away = 0;
+    int64_t beyond_truncation = 0;  // farther off than one unit and what f32 sums leave
     int64_t got_bf16 = 0, want_bf16 = 0, got_f16 = 0, want_f16 = 0;  // non-zero numbers that the type holds exactly
     int64_t got_nonzero = 0, want_nonzero = 0;
     int64_t flushed = 0, subnormal = 0,

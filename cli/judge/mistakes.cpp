@@ -1,7 +1,9 @@
 // Which mistake in the formula gives what was got: every one that the operator lists, and of its sums every part.
 #include <fmt/format.h>
 
-#include <chrono>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "cli/judge/errors.h"
 
@@ -9,78 +11,101 @@ namespace gradus::cli {
 namespace {
 
 constexpr double kEnough = 0.98;
-constexpr std::chrono::seconds kScan(2);  // for all blocks of all sums: right answers are searched, too
+constexpr int64_t kLeastBlock = 8;
+constexpr double kOpposite = -0.3;  // the cosine of what is counted twice and of what is left out, beside noise
 
-// How many rows (of a vector: elements) have their say in the squares of the errors.
+// How many rows (of a vector: elements) have their say in the squares of the errors. Rows that are alike, as masked
+// ones are, have one together.
 double rows_with_errors(const Subject& subject, const Tolerance& tolerance) {
     const int64_t last = subject.shape.empty() ? 1 : std::max<int64_t>(1, subject.shape.back());
     const int64_t columns = last < subject.got.count() ? last : 1;
     const Lines lines(subject);
-    double sum = 0, squares = 0, row = 0;
+    std::map<double, int64_t> rows;  // by their squares
+    double row = 0;
     for (int64_t i = 0; i < subject.got.count(); ++i) {
         const double w = subject.want.at(i), m = lines.magnitude_at(i);
         const double off = std::abs(subject.got.at(i) - w) - tolerance.half_units(w);
         if (off > 0 && m > 0 && std::isfinite(off / m)) row += off / m * (off / m);
-        if ((i + 1) % columns != 0) continue;
-        sum += row, squares += row * row, row = 0;
+        if ((i + 1) % columns == 0) ++rows[std::exchange(row, 0)];
+    }
+    double sum = 0, squares = 0;
+    for (const auto& [square, count] : rows) {
+        const double together = square * static_cast<double>(count);
+        sum += together, squares += together * together;
     }
     return squares > 0 ? sum * sum / squares : 0;
 }
 
 // Of a thousand parts that are tried, one is near the errors of few rows by chance: left^(rows/2) of them are.
-double left_by_chance(const Subject& subject, const Tolerance& tolerance) {
-    return std::min(0.01, std::pow(10.0, -12 / std::max(0.01, rows_with_errors(subject, tolerance))));
-}
+double left_by_chance(double rows) { return std::min(0.01, std::pow(10.0, -12 / std::max(0.01, rows))); }
 
 class Search {
+    using Mistake = Answers::Mistake;
+    using Part = Answers::Part;
+
   public:
     Search(const Subject& subject, const Tolerance& tolerance, const Errors& errors, const Answers& answers,
            double slack, const Values& rounding)
-        : s_(subject),
-          rounded_(subject),
-          tolerance_(tolerance),
-          errors_(errors),
-          answers_(answers),
-          slack_(slack),
-          chance_(left_by_chance(subject, tolerance)) {
+        : s_(subject), rounded_(subject), tolerance_(tolerance), errors_(errors), answers_(answers), slack_(slack) {
         rounded_.got = rounding;
+        best_.rows = rows_with_errors(subject, tolerance);
+        chance_ = left_by_chance(best_.rows);
     }
 
+    // What is cheap and likely first: all of it counts, and a large problem has few answers.
     FoundMistake run() {
-        for (const Answers::Mistake& mistake : answers_.mistakes)
-            if (mistake.terms == 0 && !found()) consider(mistake, 0, 0);
-        for (const Answers::Mistake& mistake : answers_.mistakes)
-            if (mistake.terms > 1 && !found()) search_part(mistake);
+        std::vector<Sum> sums;
+        for (const Mistake& mistake : answers_.mistakes)
+            if (mistake.terms == 0 && !found()) consider({mistake, true}, {});
+        for (const Mistake& mistake : answers_.mistakes)
+            if (mistake.terms > 1 && !found() && has_sum(mistake)) sums.push_back({mistake, is_linear(mistake)});
+        for (const Sum& sum : sums) search_ends(sum);
+        for (const Sum& sum : sums) search_halves(sum);
+        for (const Sum& sum : sums) search_blocks(sum);
         return best_;
     }
 
   private:
+    struct Sum {
+        const Mistake& mistake;
+        bool linear;  // the answers without a part, and with it twice, are opposite
+    };
+
     // Where the slack is wide, many answers have all of the errors; the right one leaves hardly anything of them, and
     // of two parts of a long sum the wrong one may leave little.
     bool found() const { return explained() && best_.left < (best_.part ? 1e-5 : 0.01); }
     bool explained() const { return best_.share >= kEnough; }
 
-    std::optional<Comparison> compared(const Answers::Mistake& mistake, int64_t begin, int64_t end) {
-        std::optional<Values> answer = answers_.mistaken(mistake, begin, end);
-        best_.tried += answer.has_value();
-        best_.left_out += !answer && !answers_.in_time();
+    std::optional<Comparison> compared(const Mistake& mistake, const Part& part) {
+        if (best_.tried >= answers_.most) return ++best_.left_out, std::nullopt;
+        std::optional<Values> answer = answers_.mistaken(mistake, part);
         if (!answer) return {};
+        ++best_.tried;
         answer_ = *answer;
         return std::optional<Comparison>(std::in_place, s_, tolerance_, *answer, slack_);
     }
 
     // Whether it is better than all before. Of many that are tried, only what fits.
-    bool consider(const Answers::Mistake& mistake, int64_t begin, int64_t end, bool of_many = false) {
-        const auto comparison = compared(mistake, begin, end);
+    bool consider(const Sum& sum, const Part& part, bool of_many = false) {
+        const auto comparison = compared(sum.mistake, part);
         if (!comparison) return false;
-        const double left = comparison->left();
+        const bool opposite = sum.mistake.terms > 0 && comparison->cosine() < kOpposite;
+        const bool best = !opposite && is_best(sum.mistake, part, *comparison, of_many);
+        if (!opposite && (sum.linear || part.end - part.begin < kLeastBlock)) return best;
+        const Part twice{part.begin, part.end, true};
+        const auto other = compared(sum.mistake, twice);
+        return (other && is_best(sum.mistake, twice, *other, of_many)) || best;
+    }
+
+    bool is_best(const Mistake& mistake, const Part& part, const Comparison& comparison, bool of_many) {
+        const double left = comparison.left();
         if (of_many && left >= chance_) return false;
-        double share = comparison->share(errors_);
-        const bool hidden = share < kEnough && mistake.terms == 0 && beneath(*comparison);
-        if (hidden) share = std::max(share, comparison->likeness());
+        double share = comparison.share(errors_);
+        const bool hidden = share < kEnough && mistake.terms == 0 && beneath(comparison);
+        if (hidden) share = std::max(share, comparison.likeness());
         const bool alike = std::abs(share - best_.share) < 1 - kEnough;
         if (best_.fits || alike ? left >= best_.left : share < best_.share && left >= chance_) return false;
-        best_.share = share, best_.sentence = sentence(mistake, begin, end), best_.answer = answer_;
+        best_.share = share, best_.sentence = sentence(mistake, part), best_.answer = answer_;
         best_.beneath = hidden, best_.left = left;
         best_.part = mistake.terms > 0, best_.fits = left < chance_;
         return true;
@@ -93,65 +118,86 @@ class Search {
         return std::abs(Comparison(rounded_, tolerance_, answer_, slack_).weight()) < 0.2;
     }
 
-    static std::string sentence(const Answers::Mistake& mistake, int64_t begin, int64_t end) {
-        std::string text = "is what the formula gives " + mistake.name;
+    static std::string sentence(const Mistake& mistake, const Part& part) {
+        const std::string text = "is what the formula gives " + mistake.words(part);
         if (mistake.terms == 0) return text;
-        const int64_t n = mistake.terms, size = end - begin;
-        if (end == n) return text + fmt::format(": the last {} of {} are missing", size, n);
-        if (begin == 0) return text + fmt::format(": the first {} of {} are missing", size, n);
-        return text + fmt::format(": {} to {} of {} are missing", begin, end - 1, n);
+        const int64_t n = mistake.terms, size = part.end - part.begin;
+        const std::string which = part.end == n     ? fmt::format("the last {} of {}", size, n)
+                                  : part.begin == 0 ? fmt::format("the first {} of {}", size, n)
+                                                    : fmt::format("{} to {} of {}", part.begin, part.end - 1, n);
+        return fmt::format("{}: {} are {}", text, which, part.twice ? "counted twice" : "missing");
+    }
+
+    // Whether this result has the sum in it.
+    bool has_sum(const Mistake& mistake) {
+        const int64_t middle = mistake.terms / 2;
+        const auto low = compared(mistake, {0, middle});
+        if (low && low->differs()) return true;
+        const auto high = compared(mistake, {middle, mistake.terms});
+        return high && high->differs();
+    }
+
+    bool is_linear(const Mistake& mistake) {
+        if (!compared(mistake, {0, mistake.terms / 2})) return true;
+        Subject half = s_;
+        half.got = answer_;
+        if (!compared(mistake, {0, mistake.terms / 2, true})) return true;
+        return Comparison(half, tolerance_, answer_, slack_).cosine() < -0.99;
+    }
+
+    // How much of the differences the answers without a part, or with it twice, have.
+    double likeness(const Sum& sum, const Part& part) {
+        const auto without = compared(sum.mistake, part);
+        const double cosine = without ? without->cosine() : 0;
+        if (sum.linear) return std::abs(cosine);
+        const auto twice = compared(sum.mistake, {part.begin, part.end, true});
+        return std::max(cosine, twice ? twice->cosine() : 0);
     }
 
     // From halves to the part whose answer has most of the differences.
-    void search_part(const Answers::Mistake& mistake) {
-        search_ends(mistake);
-        if (found()) return;
-        int64_t begin = 0, end = mistake.terms;
-        double likeness = 0;
-        while (end - begin > 1) {
+    void search_halves(const Sum& sum) {
+        int64_t begin = 0, end = sum.mistake.terms;
+        double likest = 0;
+        while (end - begin > 1 && !found()) {
             const int64_t middle = split(begin, end);
-            const auto low = compared(mistake, begin, middle);
-            const double of_low = low ? low->likeness() : 0;
-            const auto high = compared(mistake, middle, end);
-            const double of_high = high ? high->likeness() : 0, better = std::max(of_low, of_high);
-            if (better < 0.05 || better < 0.9 * likeness) break;
-            likeness = better;
-            (of_low > of_high ? end : begin) = middle;
+            const double low = likeness(sum, {begin, middle}), high = likeness(sum, {middle, end});
+            const double better = std::max(low, high);
+            if (better < 0.05 || better < 0.9 * likest) break;
+            likest = better;
+            (low > high ? end : begin) = middle;
         }
-        if (likeness >= 0.2) refine(mistake, begin, end);
-        if (!found() && !(explained() && !best_.part)) search_blocks(mistake);
+        if (likest >= 0.2 && !found()) refine(sum, begin, end);
     }
 
     // Its ends, step by step.
-    void refine(const Answers::Mistake& mistake, int64_t begin, int64_t end) {
-        consider(mistake, begin, end);
+    void refine(const Sum& sum, int64_t begin, int64_t end) {
+        consider(sum, {begin, end});
         for (const int64_t step : {16, 8, 4, 2, 1})
             for (const auto& [down, up] : {std::pair{-step, int64_t{0}}, {step, 0}, {0, -step}, {0, step}}) {
                 const int64_t from = begin + down, to = end + up;
-                if (found() || from < 0 || to > mistake.terms || from >= to) continue;
-                if (consider(mistake, from, to)) begin = from, end = to;
+                if (found() || from < 0 || to > sum.mistake.terms || from >= to) continue;
+                if (consider(sum, {from, to})) begin = from, end = to;
             }
     }
 
     // What a kernel forgets most is the last block.
-    void search_ends(const Answers::Mistake& mistake) {
-        const int64_t n = mistake.terms;
+    void search_ends(const Sum& sum) {
+        const int64_t n = sum.mistake.terms;
         for (const int64_t size : {1, 2, 4, 8, 16, 32, 64, 128, 256})
-            if (size < n && !found()) consider(mistake, n - size, n);
+            if (size < n && !found()) consider(sum, {n - size, n});
         for (const int64_t size : {1, 16})
-            if (size < n && !found()) consider(mistake, 0, size);
+            if (size < n && !found()) consider(sum, {0, size});
     }
 
     // Where few rows have a say, halves are alike by chance: every block that a kernel may go by.
-    void search_blocks(const Answers::Mistake& mistake) {
-        if (chance_ < 1e-10) return;
-        const auto now = [] { return std::chrono::steady_clock::now(); };
-        if (!scan_ends_) scan_ends_ = now() + kScan;
+    void search_blocks(const Sum& sum) {
+        if (chance_ < 1e-10 || (explained() && !best_.part)) return;
         for (const int64_t size : {128, 64, 32, 16, 8})
-            for (int64_t begin = 0; begin + size < mistake.terms; begin += size) {
-                if (found() || !answers_.in_time() || now() > *scan_ends_) return;
-                consider(mistake, begin, begin + size, true);
-            }
+            for (int64_t begin = 0; begin + size < sum.mistake.terms && !found(); begin += size)
+                if (blocks_ < answers_.most_blocks)
+                    ++blocks_, consider(sum, {begin, begin + size}, true);
+                else
+                    ++best_.left_out;
     }
 
     // In the middle, at a multiple of the largest power of two that is near it: blocks of kernels begin there.
@@ -171,10 +217,11 @@ class Search {
     const Tolerance& tolerance_;
     const Errors& errors_;
     const Answers& answers_;
-    const double slack_, chance_;
+    const double slack_;
+    double chance_ = 0;
     Values answer_;
     FoundMistake best_;
-    std::optional<std::chrono::steady_clock::time_point> scan_ends_;
+    int64_t blocks_ = 0;
 };
 
 }  // namespace

@@ -189,7 +189,7 @@ class Recogniser {
                            const Expected e = of(i);
                            return Expected{found->second * e.value, std::abs(found->second) * e.magnitude};
                        },
-                       16, 0.8, rows_go_both_ways()});
+                       16, 0.8, !rows_lose_terms()});
     }
 
     double factor_of_row(int64_t row) const {
@@ -201,14 +201,16 @@ class Recogniser {
         return inside.size() < 6 ? 1 : middle_factor(inside, std::max<size_t>(1, inside.size() / 64));
     }
 
-    // A sum of few bits loses terms: what is divided by it becomes too large in every row, not much smaller in some.
-    bool rows_go_both_ways() const {
-        int64_t more = 0, less = 0, looked = 0;
+    // A sum of few bits loses terms: what is divided by it becomes too large in every row, not much smaller in some or
+    // smaller in many.
+    bool rows_lose_terms() const {
+        int64_t more = 0, less = 0, much_less = 0, looked = 0;
         for (int64_t row = 0; row < surface_.rows; row += std::max<int64_t>(1, surface_.rows / 64), ++looked) {
             const double factor = factor_of_row(row);
-            more += factor > 1.0625, less += factor < 0.9375;
+            more += factor > 1.0625, much_less += factor < 0.9375, less += factor < 0.984375;
         }
-        return more > 0 && less > 0 && 4 * (more + less) > looked;
+        const bool both_ways = more > 0 && much_less > 0 && 4 * (more + much_less) > looked;
+        return !both_ways && 4 * less <= looked;
     }
 
     void add_unexpected(std::vector<Hypothesis>& all) const {

@@ -17,11 +17,13 @@ ACL_FUNC_VISIBILITY const char* gradusVersion(void);
 //   precision    GRADUS_PRECISION    fast, golden, magnitude: golden is the plain loop in double; magnitude the same
 //                                    loop, of how large an error can be rounding: the sum of |terms| of every result.
 //                                    With either, all float outputs or all float arguments may be ACL_DOUBLE.
-//                                    f32, bf16, f16, bf16_sums, f16_sums: the same loop as arithmetic of so many bits
-//                                    computes, every intermediate rounded or every step of a sum, too; ACL_DOUBLE only
+//                                    f32, bf16, f16: the same loop as arithmetic of so many bits computes, every
+//                                    intermediate rounded; ACL_DOUBLE only. bf16 and f16 with _products: every product
+//                                    that is added up, too; with _sums: every step of a sum; with _truncated: so, and
+//                                    towards zero
 //   mistake      GRADUS_MISTAKE      none, or a mistake of the operator's list in the catalogue, which golden then
-//   makes
-//                                    on purpose; of a sum "NAME [begin,end)" leaves those terms out
+//                                    makes on purpose; of a sum "without a part of X [begin,end)" leaves those terms
+//                                    out, "with a part of X twice [begin,end)" counts them twice
 //   memory       GRADUS_MEMORY       device, any: whether tensors may lie in memory that no aclrt function knows of
 //   num_threads  GRADUS_NUM_THREADS  the CPUs this process may use (affinity, cgroup); 1 and up
 //   max_isa      GRADUS_MAX_ISA      the best of this CPU; amx, avx512_bf16, avx512, avx2, neon, scalar

@@ -10,6 +10,16 @@
 #include "runtime/foreign.h"
 
 namespace gradus {
+namespace {
+
+// "with X twice", of the known "without X".
+bool is_twice(std::string_view name, std::string_view known) {
+    constexpr std::string_view kWith = "with ", kWithout = "without ", kTwice = " twice";
+    return name.starts_with(kWith) && name.ends_with(kTwice) && known.starts_with(kWithout) &&
+           name.substr(kWith.size(), name.size() - kWith.size() - kTwice.size()) == known.substr(kWithout.size());
+}
+
+}  // namespace
 
 Product product_of(const char* soc_name) {
     const char* name = std::strncmp(soc_name, "Ascend", 6) == 0 ? soc_name + 6 : soc_name;
@@ -57,7 +67,7 @@ class Preparation {
     }
 
   private:
-    // "without delta", or of a sum "a part of the sum over V [112,128)".
+    // "without delta", or of a sum "without a part of the sum [112,128)", "with a part of the sum twice [112,128)".
     Status find_mistake(Config& options) const {
         std::string_view name = options.mistake;
         if (name == "none") return {};
@@ -74,7 +84,9 @@ class Preparation {
         Text names;
         for (const NamedMistake& known : op_.trials->mistakes) {
             if (known.golden == 0) continue;
-            if (name == known.name) return found.which = known.golden, Status();
+            const bool sum = *known.terms != '\0';
+            found.twice = sum && is_twice(name, known.name);
+            if (found.twice || name == known.name) return found.which = known.golden, Status();
             append(names, ", '", known.name, "'");
         }
         return invalid("mistake", "'", name, "', expected none", names);

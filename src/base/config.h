@@ -10,18 +10,34 @@ namespace gradus {
 inline constexpr int kMostDevices = 1024;
 
 // All but the first are golden's loops: in f64; with the magnitude of every sum; and as a kernel would compute that
-// rounds to so many bits, every operation of f32, every factor of a 16-bit type, or besides every step of its sums.
-enum class Precision { fast, golden, magnitude, f32, bf16, f16, bf16_sums, f16_sums };
+// rounds to so many bits, every operation of f32, every factor of a 16-bit type, besides every product that is added
+// up, or every step of its sums, to nearest or towards zero.
+enum class Precision {
+    fast,
+    golden,
+    magnitude,
+    f32,
+    bf16,
+    f16,
+    bf16_products,
+    f16_products,
+    bf16_sums,
+    f16_sums,
+    bf16_truncated,
+    f16_truncated
+};
 const char* precision_name(Precision precision);
 
 // A mistake that golden makes on purpose, by its number in the family's golden.h; of a sum, the terms [begin, end) are
-// left out.
+// left out, or counted twice.
 struct Mistake {
     int which = 0;  // 0: none
+    bool twice = false;
     int64_t begin = 0, end = 0;
 
     bool is(int other) const { return which == other; }
-    bool drops(int sum, int64_t term) const { return which == sum && term >= begin && term < end; }
+    // How often a term of a sum counts.
+    int times(int sum, int64_t term) const { return which != sum || term < begin || term >= end ? 1 : twice ? 2 : 0; }
 };
 
 // What golden computes.

@@ -48,42 +48,55 @@ struct Magnitude {
     }
 };
 
+// What a kernel of less precision rounds besides its factors.
+enum class Rounds { factors, products, sums, truncates };
+
 // A number as a kernel of less precision has it: every result of an operation is rounded to kDigits bits (from the
-// least exponent of a normal number on), a product not before it is used, for it may be added as it is. kSums: every
-// step of a sum is rounded, too.
-template <int kDigits, int kLeast, bool kSums>
+// least exponent of a normal number on); products and sums not before they are used, for a product may be added as it
+// is, and a sum goes on. Rounds::products: as a kernel that writes products down before it adds them up. Rounds::sums:
+// every step of a sum is rounded. Rounds::truncates: so it is, and all that towards zero.
+template <int kDigits, int kLeast, Rounds kRounds>
 struct Narrow {
     struct Product {
         double value;
+    };
+    struct Sum {
+        double value = 0;
+
+        Sum& operator+=(double x) {
+            value = kRounds >= Rounds::sums ? rounded(value + x) : value + x;
+            return *this;
+        }
+        Sum& operator+=(const Sum& x) { return *this += x.value; }
+        Sum& operator+=(const Narrow& x) { return *this += x.value; }
+        Sum& operator+=(const Product& x) { return *this += kRounds == Rounds::products ? rounded(x.value) : x.value; }
     };
     double value = 0;
 
     Narrow() = default;
     Narrow(double x) : value(x) {}                  // NOLINT(google-explicit-constructor): an element, as it is given
     Narrow(Product x) : value(rounded(x.value)) {}  // NOLINT(google-explicit-constructor)
+    Narrow(Sum x) : value(rounded(x.value)) {}      // NOLINT(google-explicit-constructor)
 
     static double rounded(double x) {
         constexpr double kSmallest = std::bit_cast<double>(static_cast<uint64_t>(kLeast + 1023) << 52);
         constexpr double kTop = std::bit_cast<double>(static_cast<uint64_t>(2 - kLeast + 1023) << 52);
+        constexpr bool kTruncates = kRounds == Rounds::truncates;
         if (std::fabs(x) < kSmallest) {
             constexpr double kShift = 1.5 * kSmallest * std::bit_cast<double>(uint64_t{1023 + 53 - kDigits} << 52);
-            return x + kShift - kShift;
+            const double nearest = x + kShift - kShift;
+            constexpr double kUnit = kSmallest * std::bit_cast<double>(uint64_t{1023 + 1 - kDigits} << 52);
+            return kTruncates && std::fabs(nearest) > std::fabs(x) ? nearest - std::copysign(kUnit, x) : nearest;
         }
         if (!std::isfinite(x)) return x;
         constexpr int kDropped = 53 - kDigits;
         uint64_t bits = std::bit_cast<uint64_t>(x);
-        bits += (uint64_t{1} << (kDropped - 1)) - 1 + (bits >> kDropped & 1);
+        if (!kTruncates) bits += (uint64_t{1} << (kDropped - 1)) - 1 + (bits >> kDropped & 1);
         const double result = std::bit_cast<double>(bits >> kDropped << kDropped);
         return std::fabs(result) < kTop ? result : std::copysign(HUGE_VAL, x);
     }
 
     Narrow operator-() const { return -value; }
-    Narrow& operator+=(double x) {
-        value = kSums ? rounded(value + x) : value + x;
-        return *this;
-    }
-    Narrow& operator+=(const Narrow& x) { return *this += x.value; }
-    Narrow& operator+=(const Product& x) { return *this += x.value; }
     friend Narrow operator+(const Narrow& a, const Narrow& b) { return rounded(a.value + b.value); }
     friend Narrow operator-(const Narrow& a, const Narrow& b) { return rounded(a.value - b.value); }
     friend Product operator*(const Narrow& a, const Narrow& b) { return {a.value * b.value}; }
@@ -93,6 +106,18 @@ struct Narrow {
     friend double value_of(const Narrow& x) { return x.value; }
     friend double result_of(const Narrow& x) { return x.value; }
 };
+
+// What a number is added up in.
+template <typename Number>
+struct SumOf {
+    using Type = Number;
+};
+template <int kDigits, int kLeast, Rounds kRounds>
+struct SumOf<Narrow<kDigits, kLeast, kRounds>> {
+    using Type = typename Narrow<kDigits, kLeast, kRounds>::Sum;
+};
+template <typename Number>
+using Sum = typename SumOf<Number>::Type;
 
 inline double value_of(double x) { return x; }
 inline double value_of(const Magnitude& x) { return x.value; }
@@ -116,15 +141,23 @@ template <typename F>
 decltype(auto) visit_golden(DType dtype, Precision precision, F&& f) {
     switch (precision) {
         case Precision::f32:
-            return f(double{}, Narrow<24, -126, true>{});
+            return f(double{}, Narrow<24, -126, Rounds::sums>{});
         case Precision::bf16:
-            return f(double{}, Narrow<8, -126, false>{});
+            return f(double{}, Narrow<8, -126, Rounds::factors>{});
         case Precision::f16:
-            return f(double{}, Narrow<11, -14, false>{});
+            return f(double{}, Narrow<11, -14, Rounds::factors>{});
+        case Precision::bf16_products:
+            return f(double{}, Narrow<8, -126, Rounds::products>{});
+        case Precision::f16_products:
+            return f(double{}, Narrow<11, -14, Rounds::products>{});
         case Precision::bf16_sums:
-            return f(double{}, Narrow<8, -126, true>{});
+            return f(double{}, Narrow<8, -126, Rounds::sums>{});
         case Precision::f16_sums:
-            return f(double{}, Narrow<11, -14, true>{});
+            return f(double{}, Narrow<11, -14, Rounds::sums>{});
+        case Precision::bf16_truncated:
+            return f(double{}, Narrow<8, -126, Rounds::truncates>{});
+        case Precision::f16_truncated:
+            return f(double{}, Narrow<11, -14, Rounds::truncates>{});
         default:
             return visit_any_float(dtype, [&]<typename T>(T element) -> decltype(auto) {
                 return precision == Precision::magnitude ? f(element, Magnitude{}) : f(element, double{});

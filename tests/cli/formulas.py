@@ -8,27 +8,36 @@ import numpy as np
 
 
 class Arithmetic:
-    """How a kernel computes: v rounds a value on its way, add sums along an axis. The plain one is f64."""
+    """How a kernel computes: v rounds a value on its way, add sums along an axis. The plain one is f64.
 
-    def __init__(self, factors=None, sums=None):
-        self.factors, self.sums = factors, sums
+    factors, products, uses, sums: the dtype that values, the terms of a sum, a sum when it is used and its every step are
+    rounded to; lanes: sums side by side, added up at the end.
+    """
+
+    def __init__(self, factors=None, products=None, uses=None, sums=None, lanes=1):
+        self.factors, self.products, self.uses, self.sums, self.lanes = factors, products, uses, sums, lanes
 
     def v(self, x):
         return faults.rounded(x, self.factors) if self.factors else x
 
+    def total(self, terms):
+        """Of the first axis."""
+        if self.products:
+            terms = faults.rounded(terms, self.products)
+        total = terms.sum(0)
+        if self.sums:
+            parts = [faults.accumulated(terms[lane::self.lanes], self.sums) for lane in range(self.lanes)]
+            total = faults.accumulated(np.stack(parts), self.sums)
+        return faults.rounded(total, self.uses) if self.uses else total
+
     def add(self, terms, axis):
-        if not self.sums:
-            return terms.sum(axis)
-        return faults.accumulated(np.moveaxis(terms, axis, 0), self.sums)
+        return self.total(np.moveaxis(terms, axis, 0))
 
     def dot(self, a, b):
         """[m, k] x [k, n]."""
-        if not self.sums:
-            return a @ b
-        total = np.zeros((a.shape[0], b.shape[1]))
-        for k in range(a.shape[1]):
-            total = faults.rounded(total + a[:, k:k + 1] * b[k], self.sums)
-        return total
+        if not self.sums and not self.products:
+            return faults.rounded(a @ b, self.uses) if self.uses else a @ b
+        return self.total(a.T[:, :, None] * b[:, None, :])
 
 
 PLAIN = Arithmetic()
@@ -199,6 +208,8 @@ def softmax_backward(i, mistake="", k=PLAIN):
             terms[..., -size:] = 0
     if mistake == "block of 16 of the sum missing":
         terms[..., 32:48] = 0
+    elif mistake == "block of 16 of the sum twice":
+        terms[..., 48:64] *= 2
     total = k.v(k.add(terms, -1)[..., None])
     if mistake == "sum missing":
         total = 0
@@ -230,7 +241,7 @@ def softmax_backward(i, mistake="", k=PLAIN):
 
 
 SOFTMAX_BACKWARD = ["mask ignored", "mask inverted", "mask one row off", "last 16 of the sum missing",
-                    "last 32 of the sum missing", "block of 16 of the sum missing", "sum missing",
+                    "last 32 of the sum missing", "block of 16 of the sum missing", "block of 16 of the sum twice", "sum missing",
                     "mean for sum", "sum of the row before", "plus the sum", "sum not times y", "y missing", "y twice",
                     "scale missing", "scale twice", "divided by the scale", "small ones negated", "batches exchanged"]
 
@@ -299,6 +310,8 @@ def exp_segsum_backward(i, mistake="", k=PLAIN):
             p[..., -size:, :] = 0
     if mistake == "first 16 columns missing":
         p[..., :16] = 0
+    elif mistake == "last 16 rows twice":
+        p[..., -16:, :] *= 2
     out = np.zeros(g.shape[:-1])
     for at in range(n):
         rows = slice(at + 1 if mistake == "i > k" else at, n)
@@ -325,5 +338,5 @@ def exp_segsum_backward(i, mistake="", k=PLAIN):
 
 
 EXP_SEGSUM_BACKWARD = ["gradSelf missing", "gradOutput transposed", "gradSelf added", "diagonal too", "last 16 rows missing",
-                       "last 32 rows missing", "first 16 columns missing", "i > k", "only column k - 1", "only row k", "i < k",
+                       "last 32 rows missing", "last 16 rows twice", "first 16 columns missing", "i > k", "only column k - 1", "only row k", "i < k",
                        "difference of neighbours", "shifted by one", "reversed", "mean for sum", "heads exchanged"]

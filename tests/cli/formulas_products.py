@@ -27,7 +27,7 @@ def selected(i, row, head, mistake, causal):
             block += 1
         if mistake == "last block of the list missing" and c == count - 1:
             continue
-        for r in range(size):
+        for r in list(range(size)) * (2 if mistake == "first block of the list twice" and c == 0 else 1):
             if mistake == "last 8 keys of a block missing" and r >= size - 8:
                 continue
             j = block * size + r
@@ -80,7 +80,7 @@ def attention(i, mistake="", k=PLAIN):
     return {"attentionOut": out, "softmaxMaxOut": top, "softmaxSumOut": total}
 
 
-ATTENTION = ["scale missing", "scale 1/D", "causal ignored", "j < s", "j <= s + 1", "batches ignored", "next block",
+ATTENTION = ["first block of the list twice", "scale missing", "scale 1/D", "causal ignored", "j < s", "j <= s + 1", "batches ignored", "next block",
              "last block of the list missing", "last 8 keys of a block missing", "last 16 of D missing", "key head h % N2",
              "not divided", "divided by the number of keys", "last key missing in P*v", "value of the next head",
              "heads exchanged", "one row stale"]
@@ -140,8 +140,8 @@ def attention_grad(i, mistake="", k=PLAIN):
 
 ATTENTION_GRAD = ["inner scale missing", "outer scale missing", "max missing", "not divided", "delta missing", "delta added",
                   "delta of the first head", "P missing in dS", "causal ignored", "j < s", "j <= s + 1", "batches ignored",
-                  "next block", "last block of the list missing", "last 8 keys of a block missing", "last 16 of D missing",
-                  "last 16 of Dv missing", "last 16 rows missing in dK", "one head of the group in dK and dV",
+                  "next block", "last block of the list missing", "first block of the list twice",
+                  "last 8 keys of a block missing", "last 16 of D missing", "last 16 of Dv missing", "last 16 rows missing in dK", "one head of the group in dK and dV",
                   "dP for P in dV", "dK and dV exchanged", "dK negated", "dK of the first 16 keys not added up"]
 
 
@@ -164,7 +164,10 @@ def online_max_sum(i, mistake="", k=PLAIN):
         seen = np.delete(logits, slice(64, 128), axis=1)
     top = seen.max(1)
     terms = k.v(np.exp(k.v(seen - top[:, None])))
-    total = k.add(terms, 1)
+    seen_in_sum = terms.copy()
+    if mistake == "block of 64 missing in the sum alone":
+        seen_in_sum[:, 128:192] = 0
+    total = k.add(seen_in_sum, 1)
     if mistake == "max of every 64 not corrected":
         total = sum(np.exp(seen[:, b:b + 64] - seen[:, b:b + 64].max(1)[:, None]).sum(1) for b in range(0, words, 64))
     elif mistake == "sum without the max":
@@ -198,7 +201,7 @@ def online_max_sum(i, mistake="", k=PLAIN):
 
 
 ONLINE_MAX_SUM = ["last 16 of H missing", "last 16 of the vocabulary missing", "block of 64 of the vocabulary missing",
-                  "max of every 64 not corrected", "sum without the max", "16 words twice", "end inclusive",
+                  "block of 64 missing in the sum alone", "max of every 64 not corrected", "sum without the max", "16 words twice", "end inclusive",
                   "targets not masked", "mask inverted", "start not subtracted", "predicted without the max",
                   "predicted of the next word", "predicted of masked ones too", "bits in reverse order",
                   "max of the row before"]
@@ -276,8 +279,12 @@ def loss_grad(i, mistake="", k=PLAIN):
             gi[:, -size:] = 0
     if mistake == "block of 32 of the vocabulary missing":
         gi[:, 64:96] = 0
+    elif mistake == "block of 16 of the vocabulary twice":
+        gi[:, 32:48] *= 2
     elif mistake == "last 16 tokens missing":
         gw[-16:] = 0
+    elif mistake == "8 tokens twice":
+        gw[24:32] *= 2
     dx, dw = k.dot(gi, w), k.dot(gw.T, x)
     if mistake == "weightGrad negated":
         dw = -dw
@@ -291,5 +298,6 @@ def loss_grad(i, mistake="", k=PLAIN):
 LOSS_GRAD = ["bits in reverse order", "targetMask ignored", "targetMask inverted", "target one on", "last 16 of H missing",
              "max missing", "not divided", "softmax missing", "-1 missing", "+1 for -1", "label smoothing", "grad missing",
              "grad twice", "grad of the row before", "mean over the tokens", "last 16 of the vocabulary missing",
-             "last 64 of the vocabulary missing", "block of 32 of the vocabulary missing", "last 16 tokens missing",
+             "last 64 of the vocabulary missing", "block of 32 of the vocabulary missing",
+             "block of 16 of the vocabulary twice", "last 16 tokens missing", "8 tokens twice",
              "weightGrad negated", "rows of weightGrad shifted", "weightGrad of the last chunk alone"]

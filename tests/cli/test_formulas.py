@@ -47,23 +47,30 @@ SENTENCES = {
     ("ScaledMaskedSoftmaxBackward", "sum missing"): r"without the sum\(t\)\*y term",
     ("ScaledMaskedSoftmaxBackward", "last 16 of the sum missing"): r"the last 16 of 96 are missing",
     ("ScaledMaskedSoftmaxBackward", "block of 16 of the sum missing"): r"32 to 47 of 96 are missing",
+    ("ScaledMaskedSoftmaxBackward", "block of 16 of the sum twice"): r"48 to 63 of 96 are counted twice",
     ("ScaledMaskedSoftmaxBackward", "small ones negated"): r"have the opposite sign",
     ("ScaledMaskedSoftmaxBackward", "scale missing"): r"without the scale",
     ("ExpSegsum", "half flushed to zero"): r"are zero",
     ("ExpSegsum", "transposed"): r"transposed|should be zero",
     ("ExpSegsumBackward", "i > k"): r"i > k",
     ("ExpSegsumBackward", "last 16 rows missing"): r"the last 16 of 64 are missing",
+    ("ExpSegsumBackward", "last 16 rows twice"): r"the last 16 of 64 are counted twice",
     ("NsaSelectedAttention", "causal ignored"): r"causal mask ignored",
+    ("NsaSelectedAttention", "first block of the list twice"): r"the first 16 of 48 are counted twice",
     ("NsaSelectedAttentionGrad", "delta missing"): r"without delta",
     ("NsaSelectedAttentionGrad", "last 16 of D missing"): r"the last 16 of 128 are missing",
     ("NsaSelectedAttentionGrad", "dK negated"): r"opposite sign",
     ("FusedLinearOnlineMaxSum", "last 16 of the vocabulary missing"): r"the last 16 of 256 are missing",
+    ("FusedLinearOnlineMaxSum", "16 words twice"): r"the first 16 of 256 are counted twice",
+    ("FusedLinearOnlineMaxSum", "block of 64 missing in the sum alone"): r"128 to 191 of 256 are missing",
     ("FusedLinearOnlineMaxSum", "bits in reverse order"): r"bits in reverse order",
     ("FusedCrossEntropyLossWithMaxSum", "log missing"): r"without log",
     ("FusedLinearCrossEntropyLossGrad", "-1 missing"): r"without the target's -1",
     ("FusedLinearCrossEntropyLossGrad", "bits in reverse order"): r"bits of targetMask in reverse order",
     ("FusedLinearCrossEntropyLossGrad", "last 16 of the vocabulary missing"): r"the last 16 of 256 are missing",
+    ("FusedLinearCrossEntropyLossGrad", "block of 16 of the vocabulary twice"): r"32 to 47 of 256 are counted twice",
     ("FusedLinearCrossEntropyLossGrad", "last 16 tokens missing"): r"the last 16 of 64 are missing",
+    ("FusedLinearCrossEntropyLossGrad", "8 tokens twice"): r"24 to 31 of 64 are counted twice",
 }
 PLACE = r"element|row|column|everything|tensor|all |formula gives"
 
@@ -151,14 +158,21 @@ class RightAnswers(FormulaCase):
                 self.judged(answer(formulas.Arithmetic(factors=dtype)), types, right=True)
         self.each(judge)
 
+    def test_products_in_16_bits(self):
+        """As PyTorch's eager operators do: every result of one is rounded, and the terms of a sum are results."""
+        def judge(operator, dtype, answer, types):
+            if dtype != "f32":
+                self.judged(answer(formulas.Arithmetic(factors=dtype, products=dtype, uses=dtype)), types, right=True)
+        self.each(judge)
+
     def test_sums_in_f32(self):
         self.each(lambda operator, dtype, answer, types: self.judged(answer(formulas.Arithmetic(sums="f32")), types, right=True))
 
-    def test_sums_in_16_bits(self):
+    def sums_in_16_bits(self, lanes):
         def judge(operator, dtype, answer, types):
             if dtype == "f32" or operator.startswith(("SwiGlu", "FusedCross")):  # no sums
                 return
-            words = self.write(answer(formulas.Arithmetic(factors=dtype, sums=dtype)), types)
+            words = self.write(answer(formulas.Arithmetic(factors=dtype, sums=dtype, lanes=lanes)), types)
             try:
                 report = self.json("diff", "--case", "case", *words)
             except AssertionError:
@@ -166,6 +180,12 @@ class RightAnswers(FormulaCase):
             for output in report["outputs"]:
                 self.assertNotEqual(output["verdict"], "wrong", output["reason"])
         self.each(judge)
+
+    def test_sums_in_16_bits(self):
+        self.sums_in_16_bits(1)
+
+    def test_sums_in_lanes_of_16_bits(self):
+        self.sums_in_16_bits(4)
 
 
 if __name__ == "__main__":

@@ -16,16 +16,16 @@ Number element(const GoldenMatrix& m, int64_t i, int64_t j) {
 // sum[j] = x[j+1] + … + x[i]
 template <typename T, typename Number>
 void forward(const GoldenTypes& types, int64_t size, int64_t begin, int64_t end, const GoldenMatrix& x,
-             const GoldenMatrix& out, Number* sum) {
+             const GoldenMatrix& out, Sum<Number>* sum) {
     const Mistake& wrong = types.how.mistake;
-    std::fill(sum, sum + (end - begin), Number{});
+    std::fill(sum, sum + (end - begin), Sum<Number>{});
     for (int64_t i = 0; i < size; ++i)
         for (int64_t j = begin; j < end; ++j) {
-            Number& s = sum[j - begin];
+            Sum<Number>& s = sum[j - begin];
             const int64_t term = wrong.is(kBeforeRow) ? i - 1 : i;
             const bool counts = wrong.is(kFromColumn) ? j <= term : j < term;
-            if (counts && !wrong.drops(kPartOfSum, term)) s += element<T, Number>(x, 0, term);
-            const double below = wrong.is(kNoExp) ? result_of(s) : result_of(exp(s));
+            for (int n = counts ? wrong.times(kPartOfSum, term) : 0; n > 0; --n) s += element<T, Number>(x, 0, term);
+            const double below = result_of(wrong.is(kNoExp) ? Number(s) : exp(Number(s)));
             store_f64(types.to, out.at + i * out.row + j * out.column, j < i ? below : j == i ? 1 : 0);
         }
 }
@@ -33,29 +33,29 @@ void forward(const GoldenTypes& types, int64_t size, int64_t begin, int64_t end,
 // sum[j] = p[i][j] + … + p[T−1][j] of p = g·y
 template <typename T, typename Number>
 void backward(const GoldenTypes& types, int64_t size, int64_t begin, int64_t end, const GoldenMatrix& g,
-              const GoldenMatrix& y, Number* sum, Number* parts) {
+              const GoldenMatrix& y, Sum<Number>* sum, Sum<Number>* parts) {
     const Mistake& wrong = types.how.mistake;
-    std::fill(sum, sum + (end - begin), Number{});
+    std::fill(sum, sum + (end - begin), Sum<Number>{});
     for (int64_t i = size - 1; i >= 0; --i) {
-        Number result{};
+        Sum<Number> result{};
         for (int64_t j = begin; j < std::min(wrong.is(kDiagonalToo) ? i + 1 : i, end); ++j) {
-            Number& s = sum[j - begin];
+            Sum<Number>& s = sum[j - begin];
             const Number before = s;
-            if (!wrong.drops(kPartOfRows, i) && !wrong.drops(kPartOfColumns, j))
+            for (int n = wrong.times(kPartOfRows, i) * wrong.times(kPartOfColumns, j); n > 0; --n)
                 s += element<T, Number>(g, i, j) * element<T, Number>(y, i, j);
             if (wrong.is(kOneColumn) && j != i - 1) continue;
-            result += wrong.is(kRowsAfter) ? before : s;
+            result += wrong.is(kRowsAfter) ? before : Number(s);
         }
         parts[i] = result;
     }
 }
 
 template <typename Number>
-void backward_store(DType to, int64_t size, int64_t blocks, const Number* parts, const GoldenMatrix& out) {
+void backward_store(DType to, int64_t size, int64_t blocks, const Sum<Number>* parts, const GoldenMatrix& out) {
     for (int64_t i = 0; i < size; ++i) {
-        Number result{};
+        Sum<Number> result{};
         for (int64_t block = 0; block < blocks; ++block) result += parts[block * size + i];
-        store_f64(to, out.at + i * out.column, result_of(result));
+        store_f64(to, out.at + i * out.column, result_of(Number(result)));
     }
 }
 
@@ -64,21 +64,22 @@ void backward_store(DType to, int64_t size, int64_t blocks, const Number* parts,
 void golden_forward(const GoldenTypes& types, int64_t size, int64_t begin, int64_t end, const GoldenMatrix& x,
                     const GoldenMatrix& out, void* sums) noexcept {
     visit_golden(types.from, types.how.precision, [&]<typename T, typename Number>(T, Number) {
-        forward<T>(types, size, begin, end, x, out, static_cast<Number*>(sums));
+        forward<T, Number>(types, size, begin, end, x, out, static_cast<Sum<Number>*>(sums));
     });
 }
 
 void golden_backward(const GoldenTypes& types, int64_t size, int64_t begin, int64_t end, const GoldenMatrix& g,
                      const GoldenMatrix& y, void* sums, void* parts) noexcept {
     visit_golden(types.from, types.how.precision, [&]<typename T, typename Number>(T, Number) {
-        backward<T>(types, size, begin, end, g, y, static_cast<Number*>(sums), static_cast<Number*>(parts));
+        backward<T, Number>(types, size, begin, end, g, y, static_cast<Sum<Number>*>(sums),
+                            static_cast<Sum<Number>*>(parts));
     });
 }
 
 void golden_backward_store(const GoldenTypes& types, int64_t size, int64_t blocks, const void* parts,
                            const GoldenMatrix& out) noexcept {
     visit_golden(types.from, types.how.precision, [&]<typename T, typename Number>(T, Number) {
-        backward_store(types.to, size, blocks, static_cast<const Number*>(parts), out);
+        backward_store<Number>(types.to, size, blocks, static_cast<const Sum<Number>*>(parts), out);
     });
 }
 

@@ -29,11 +29,14 @@ constexpr Target kLossTargets[] = {{"f32", 0.70}};
 constexpr NamedMistake kStatsMistakes[] = {
     {"without the max in exp(logits - max)", kNoMaxInSum},
     {"without the max in predicted", kNoMaxInPredicted},
+    {"with log(sum) for the sum", kLogOfSum},
+    {"with max + log(sum) for the sum", kLogSumExp},
     {"with vocabEndIndex inclusive", 0, "vocabEndIndex=vocabEndIndex+1"},
     {"with vocabStartIndex ignored", 0, "vocabStartIndex=0 vocabEndIndex=vocabEndIndex-vocabStartIndex"},
     {"of the next target", 0, "target=plus1"},
     {"without a part of H in input*weight^T", kPartOfHidden, "", "H"},
     {"without a part of the vocabulary", kPartOfWords, "", "V"},
+    {"without a part of the vocabulary in the sum alone", kPartOfSum, "", "V"},
 };
 constexpr NamedMistake kLossMistakes[] = {
     {"without log", kNoLog},

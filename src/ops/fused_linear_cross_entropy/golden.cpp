@@ -53,16 +53,15 @@ struct Rows {
 
     // The logits of all with the row taken.
     void dot(Number* to) const {
-        Number sum[kTogether] = {};
-        for (int64_t h = 0; h < hidden; ++h) {
-            if (wrong.drops(kPartOfHidden, h)) continue;
-            for (int64_t k = 0; k < kTogether; ++k) sum[k] += side_by_side[h * kTogether + k] * row[h];
-        }
+        Sum<Number> sum[kTogether] = {};
+        for (int64_t h = 0; h < hidden; ++h)
+            for (int n = wrong.times(kPartOfHidden, h); n > 0; --n)
+                for (int64_t k = 0; k < kTogether; ++k) sum[k] += side_by_side[h * kTogether + k] * row[h];
         std::copy(sum, sum + kTogether, to);
     }
 
     // sums[h][k] += factor[k]·row[h]
-    void add(const Number* factor, Number* sums) const {
+    void add(const Number* factor, Sum<Number>* sums) const {
         Number factors[kTogether];  // known to be apart from the sums
         std::copy(factor, factor + kTogether, factors);
         for (int64_t h = 0; h < hidden; ++h) {
@@ -84,13 +83,17 @@ void stats_of(const GoldenStats& s, std::byte* const* address, int64_t first, co
     }
     for (int64_t k = 0; k < rows.count; ++k) {
         const auto logit = [=](int64_t v) { return logits[v * kTogether + k]; };
-        Number max = -HUGE_VAL, sum{};
+        Number max = -HUGE_VAL;
         for (int64_t v = 0; v < o.words && !std::isnan(value_of(max)); ++v)
-            if (!(value_of(logit(v)) <= value_of(max)) && !wrong.drops(kPartOfWords, v)) max = logit(v);
+            if (!(value_of(logit(v)) <= value_of(max)) && wrong.times(kPartOfWords, v) > 0) max = logit(v);
+        Sum<Number> total{};
         for (int64_t v = 0; v < o.words; ++v)
-            if (!wrong.drops(kPartOfWords, v)) sum += exp(wrong.is(kNoMaxInSum) ? logit(v) : logit(v) - max);
+            for (int n = wrong.times(kPartOfWords, v) * wrong.times(kPartOfSum, v); n > 0; --n)
+                total += exp(wrong.is(kNoMaxInSum) ? logit(v) : logit(v) - max);
         // no logit above −inf: the sum is −inf − −inf, NaN
-        if (value_of(max) == -HUGE_VAL) sum = std::nan("");
+        Number sum = value_of(max) == -HUGE_VAL ? Number(std::nan("")) : Number(total);
+        if (wrong.is(kLogOfSum)) sum = log(sum);
+        if (wrong.is(kLogSumExp)) sum = max + log(sum);
         const bool picked = hit[k] >= 0 && hit[k] < o.words;
         store(s.max, address, first + k, 0, max);
         store(s.sum, address, first + k, 0, sum);
@@ -115,22 +118,23 @@ void gradient_rows(const GoldenGrad& g, std::byte* const* address, bool of_input
     const GoldenOperands& o = g.operands;
     Rows<T, Number> rows(of_input ? o.input : o.weight, of_input ? o.weight : o.input, address, first,
                          of_input ? o.tokens : o.words, o.hidden, numbers, o.how.mistake);
-    Number* const sums = rows.row + o.hidden;  // [hidden][kTogether]
-    std::fill(sums, sums + o.hidden * kTogether, Number{});
+    auto* const sums = reinterpret_cast<Sum<Number>*>(rows.row + o.hidden);  // [hidden][kTogether]
+    std::fill(sums, sums + o.hidden * kTogether, Sum<Number>{});
     for (int64_t other = 0; other < (of_input ? o.words : o.tokens); ++other) {
         Number factor[kTogether] = {};
-        if (o.how.mistake.drops(of_input ? kPartOfWords : kPartOfTokens, other)) continue;
+        const int times = o.how.mistake.times(of_input ? kPartOfWords : kPartOfTokens, other);
+        if (times == 0) continue;
         rows.take(other);
         if (!g.given) rows.dot(factor);
         for (int64_t k = 0; k < rows.count; ++k) {
             const int64_t token = of_input ? first + k : other, word = of_input ? other : first + k;
             factor[k] = gradient(g, address, factor[k], token, word, word == hits[token]);
         }
-        rows.add(factor, sums);
+        for (int n = times; n > 0; --n) rows.add(factor, sums);
     }
     for (int64_t k = 0; k < rows.count; ++k)
         for (int64_t h = 0; h < o.hidden; ++h)
-            store(of_input ? g.input_grad : g.weight_grad, address, first + k, h, sums[h * kTogether + k]);
+            store(of_input ? g.input_grad : g.weight_grad, address, first + k, h, Number(sums[h * kTogether + k]));
 }
 
 }  // namespace

@@ -16,7 +16,18 @@ namespace gradus::fused_linear_cross_entropy {
 inline constexpr int64_t kTogether = 8;  // rows side by side
 
 // Mistakes that golden makes on purpose; bench.cpp has their names.
-enum { kPartOfHidden = 1, kPartOfWords, kPartOfTokens, kNoMaxInSum, kNoMaxInPredicted, kNoLog, kTargetAlone };
+enum {
+    kPartOfHidden = 1,
+    kPartOfWords,
+    kPartOfSum,
+    kPartOfTokens,
+    kNoMaxInSum,
+    kLogOfSum,
+    kLogSumExp,
+    kNoMaxInPredicted,
+    kNoLog,
+    kTargetAlone
+};
 
 // input: [tokens, hidden], weight: [words, hidden]
 struct GoldenOperands {

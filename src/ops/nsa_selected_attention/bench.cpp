@@ -43,10 +43,14 @@ constexpr NamedMistake kForwardMistakes[] = {
     {"without the scale", 0, "scaleValue=1"},
     {"with the scale twice", 0, "scaleValue=scaleValue*scaleValue"},
     {"without the division by the sum", kNotDivided},
+    {"with log(sum) for the sum", kLogOfSum},
+    {"with max + log(sum) for the sum", kLogSumExp},
     {"with the blocks of the row before", 0, "topkIndices=row_before"},
     {"with the blocks of the next row", 0, "topkIndices=row_after"},
     {"without a part of D in q*k", kPartOfDepth, "", "D"},
     {"without a part of the selected keys", kPartOfKeys, "", kKeys},
+    {"without a part of the selected keys in the sum alone", kPartOfSum, "", kKeys},
+    {"without a part of the selected keys in P*v alone", kPartOfProduct, "", kKeys},
 };
 constexpr NamedMistake kGradMistakes[] = {
     {"without delta", 0, "attentionOut=zeros"},
@@ -76,6 +80,7 @@ constexpr NamedMistake kGradMistakes[] = {
     {"without a part of Dv in dO*v", kPartOfValueDepth, "", "Dv"},
     {"without a part of Dv in delta", kPartOfDelta, "", "Dv"},
     {"without a part of the selected keys", kPartOfKeys, "", kKeys},
+    {"without a part of the selected keys in dQ alone", kPartOfProduct, "", kKeys},
     {"without a part of the rows in dK and dV", kPartOfRows, "", "T1"},
     {"without a part of each group of heads in dK and dV", kPartOfGroup, "", "N1/N2"},
 };

@@ -8,6 +8,7 @@ namespace gradus::nsa_selected_attention {
 namespace {
 
 using std::exp;
+using std::log;
 
 template <typename T, typename Number>
 Number element(const Strided& view, std::byte* const* address, int64_t i, int64_t j, int64_t k) {
@@ -18,13 +19,13 @@ void store(const Strided& view, std::byte* const* address, int64_t i, int64_t j,
     store_f64(view.dtype, view.at(address, i, j, k), value);
 }
 
-// Σ_d a[i][j][d] · b[k][l][d]; a mistake may leave a part out
+// Σ_d a[i][j][d] · b[k][l][d]; a mistake may leave a part out, or count it twice
 template <typename T, typename Number>
 Number dot(const Strided& a, std::byte* const* address, int64_t i, int64_t j, const Strided& b, int64_t k, int64_t l,
            int64_t n, const Mistake& wrong, int part) {
-    Number sum{};
+    Sum<Number> sum{};
     for (int64_t d = 0; d < n; ++d)
-        if (!wrong.drops(part, d))
+        for (int times = wrong.times(part, d); times > 0; --times)
             sum += element<T, Number>(a, address, i, j, d) * element<T, Number>(b, address, k, l, d);
     return sum;
 }
@@ -34,7 +35,7 @@ int64_t key_head_of(const Problem& e, int64_t head, const Mistake& wrong) {
     return wrong.is(kOtherHead) ? head % e.key_heads : head / e.group;
 }
 
-// Calls f(n, key) for every key that a row sees, n counting them.
+// Calls f(n, key, place) for every key that a row sees, n counting them; place: among all of the chosen blocks.
 template <typename F>
 int64_t each_key(const Problem& e, const Mistake& wrong, const Strided& topk, std::byte* const* address, int64_t row,
                  int64_t key_head, const F& f) {
@@ -48,8 +49,9 @@ int64_t each_key(const Problem& e, const Mistake& wrong, const Strided& topk, st
             const int64_t j = block * e.size + r;  // inside the sequence
             if (j < 0 || j >= sequence->key_end - sequence->key_begin) continue;
             if (e.causal && j > row - sequence->query_begin + later) continue;
-            if (wrong.drops(kPartOfKeys, c * e.size + r)) continue;
-            f(n++, sequence->key_begin + j);
+            const int64_t place = c * e.size + r;
+            for (int times = wrong.times(kPartOfKeys, place); times > 0; --times)
+                f(n++, sequence->key_begin + j, place);
         }
     }
     return n;
@@ -60,23 +62,30 @@ void forward(const Problem& e, const Mistake& wrong, const GoldenForward& v, std
              int64_t head, Number* scores) {
     const int64_t kh = key_head_of(e, head, wrong);
     const double scale = wrong.is(kNoInnerScale) ? 1 : e.scale;
-    Number* const out = scores + e.count * e.size;
-    Number max = -HUGE_VAL, sum{};
-    const int64_t n = each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
+    auto* const out = reinterpret_cast<Sum<Number>*>(scores + most_keys(e, wrong));
+    Number max = -HUGE_VAL;
+    const int64_t n = each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key, int64_t) {
         scores[i] = scale * dot<T, Number>(v.query, address, row, head, v.key, key, kh, e.depth, wrong, kPartOfDepth);
         if (!(value_of(scores[i]) <= value_of(max)) && !std::isnan(value_of(max))) max = scores[i];
     });
     if (n == 0) max = Number{};
-    for (int64_t i = 0; i < n; ++i) sum += scores[i] = exp(scores[i] - max);
-    std::fill(out, out + e.value_depth, Number{});
-    each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
-        const Number p = wrong.is(kNotDivided) ? scores[i] : scores[i] / sum;
-        for (int64_t d = 0; d < e.value_depth; ++d) out[d] += p * element<T, Number>(v.value, address, key, kh, d);
+    Sum<Number> total{};
+    each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t, int64_t place) {
+        scores[i] = exp(scores[i] - max);
+        for (int times = wrong.times(kPartOfSum, place); times > 0; --times) total += scores[i];
     });
-    for (int64_t d = 0; d < e.value_depth; ++d) store(v.out, address, row, head, d, result_of(out[d]));
+    const Number sum = total;
+    std::fill(out, out + e.value_depth, Sum<Number>{});
+    each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key, int64_t place) {
+        const Number p = wrong.is(kNotDivided) ? scores[i] : scores[i] / sum;
+        for (int times = wrong.times(kPartOfProduct, place); times > 0; --times)
+            for (int64_t d = 0; d < e.value_depth; ++d) out[d] += p * element<T, Number>(v.value, address, key, kh, d);
+    });
+    for (int64_t d = 0; d < e.value_depth; ++d) store(v.out, address, row, head, d, result_of(Number(out[d])));
+    const Number stored = wrong.is(kLogOfSum) ? log(sum) : wrong.is(kLogSumExp) ? max + log(sum) : sum;
     for (int64_t copy = 0; copy < kCopies; ++copy) {
         store(v.max, address, row, head, copy, result_of(max));
-        store(v.sum, address, row, head, copy, result_of(sum));
+        store(v.sum, address, row, head, copy, result_of(stored));
     }
 }
 
@@ -87,33 +96,35 @@ int64_t place(const Problem& e, const GoldenStage& stage, int64_t row, int64_t h
 
 template <typename T, typename Number>
 void grad_head(const Problem& e, const Mistake& wrong, const GoldenGrad& v, std::byte* const* address,
-               const GoldenStage& stage, int64_t row, int64_t head, Number* dq) {
+               const GoldenStage& stage, int64_t row, int64_t head, Sum<Number>* dq) {
     const double inner = wrong.is(kNoInnerScale) ? 1 : e.scale, outer = wrong.is(kNoOuterScale) ? 1 : e.scale;
     const int64_t kh = stage.key_head, at = place(e, stage, row, head);
-    Number* const p = reinterpret_cast<Number*>(stage.p) + at * e.count * e.size;
-    Number* const ds = reinterpret_cast<Number*>(stage.ds) + at * e.count * e.size;
+    Number* const p = reinterpret_cast<Number*>(stage.p) + at * most_keys(e, wrong);
+    Number* const ds = reinterpret_cast<Number*>(stage.ds) + at * most_keys(e, wrong);
     const Number max = load_f64(v.max.dtype, v.max.at(address, row, head));
     const Number sum = load_f64(v.sum.dtype, v.sum.at(address, row, head));
-    Number delta{};
-    int64_t n = each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
+    Sum<Number> products{};
+    int64_t n = each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key, int64_t) {
         const Number score = dot<T, Number>(v.query, address, row, head, v.key, key, kh, e.depth, wrong, kPartOfDepth);
         p[i] = wrong.is(kNotDivided) ? exp(inner * score - max) : exp(inner * score - max) / sum;
         ds[i] = dot<T, Number>(v.out_grad, address, row, head, v.value, key, kh, e.value_depth, wrong,
                                kPartOfValueDepth);  // dP so far
-        delta += p[i] * ds[i];
+        products += p[i] * ds[i];
     });
+    Number delta = products;
     if (value_of(sum) == 0) n = 0;
     if (v.with_out && n > 0)
         delta = dot<T, Number>(v.out_grad, address, row, head, v.out, row, head, e.value_depth, wrong, kPartOfDelta);
     stage.seen[at] = n;
-    std::fill(dq, dq + e.depth, Number{});
+    std::fill(dq, dq + e.depth, Sum<Number>{});
     if (n > 0)
-        each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
+        each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key, int64_t place) {
             ds[i] = wrong.is(kNoP) ? ds[i] - delta : p[i] * (ds[i] - delta);
-            for (int64_t d = 0; d < e.depth; ++d)
-                dq[d] += outer * ds[i] * element<T, Number>(v.key, address, key, kh, d);
+            for (int times = wrong.times(kPartOfProduct, place); times > 0; --times)
+                for (int64_t d = 0; d < e.depth; ++d)
+                    dq[d] += outer * ds[i] * element<T, Number>(v.key, address, key, kh, d);
         });
-    for (int64_t d = 0; d < e.depth; ++d) store(v.query_grad, address, row, head, d, result_of(dq[d]));
+    for (int64_t d = 0; d < e.depth; ++d) store(v.query_grad, address, row, head, d, result_of(Number(dq[d])));
 }
 
 template <typename T, typename Number>
@@ -121,31 +132,32 @@ void grad_columns(const Problem& e, const Mistake& wrong, const GoldenGrad& v, s
                   const GoldenStage& stage, int64_t begin, int64_t end) {
     const double outer = wrong.is(kNoOuterScale) ? 1 : e.scale;
     const int64_t kh = stage.key_head;
-    auto* const sums = reinterpret_cast<Number*>(stage.sums);
+    auto* const sums = reinterpret_cast<Sum<Number>*>(stage.sums);
     for (int64_t row = stage.begin; row < stage.end; ++row)
         for (int64_t head = kh * e.group; head < (kh + 1) * e.group; ++head) {
             const int64_t at = place(e, stage, row, head);
-            if (stage.seen[at] == 0 || wrong.drops(kPartOfRows, row)) continue;
-            if (wrong.drops(kPartOfGroup, head - kh * e.group)) continue;
-            const Number* const p = reinterpret_cast<const Number*>(stage.p) + at * e.count * e.size;
-            const Number* const ds = reinterpret_cast<const Number*>(stage.ds) + at * e.count * e.size;
-            each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key) {
-                Number* const sum = sums + key * (e.depth + e.value_depth);
+            if (stage.seen[at] == 0) continue;
+            const Number* const p = reinterpret_cast<const Number*>(stage.p) + at * most_keys(e, wrong);
+            const Number* const ds = reinterpret_cast<const Number*>(stage.ds) + at * most_keys(e, wrong);
+            const auto add = [&](int64_t i, int64_t key, int64_t) {
+                Sum<Number>* const sum = sums + key * (e.depth + e.value_depth);
                 for (int64_t d = begin; d < std::min(end, e.depth); ++d)
                     sum[d] += outer * ds[i] * element<T, Number>(v.query, address, row, head, d);
                 for (int64_t d = std::max(begin, e.depth); d < end; ++d)
                     sum[d] += p[i] * element<T, Number>(v.out_grad, address, row, head, d - e.depth);
-            });
+            };
+            const int times = wrong.times(kPartOfRows, row) * wrong.times(kPartOfGroup, head - kh * e.group);
+            for (int n = times; n > 0; --n) each_key(e, wrong, v.topk, address, row, kh, add);
         }
 }
 
 template <typename Number>
 void grad_store(const Problem& e, const GoldenGrad& v, std::byte* const* address, const GoldenStage& stage,
                 int64_t key) {
-    const Number* const sum = reinterpret_cast<const Number*>(stage.sums) + key * (e.depth + e.value_depth);
-    for (int64_t d = 0; d < e.depth; ++d) store(v.key_grad, address, key, stage.key_head, d, result_of(sum[d]));
+    const auto* const sum = reinterpret_cast<const Sum<Number>*>(stage.sums) + key * (e.depth + e.value_depth);
+    for (int64_t d = 0; d < e.depth; ++d) store(v.key_grad, address, key, stage.key_head, d, result_of(Number(sum[d])));
     for (int64_t d = 0; d < e.value_depth; ++d)
-        store(v.value_grad, address, key, stage.key_head, d, result_of(sum[e.depth + d]));
+        store(v.value_grad, address, key, stage.key_head, d, result_of(Number(sum[e.depth + d])));
 }
 
 }  // namespace
@@ -161,7 +173,8 @@ void golden_grad_row(const Problem& e, const Golden& how, const GoldenGrad& view
                      const GoldenStage& stage, int64_t row, std::byte* numbers) noexcept {
     visit_golden(e.dtype, how.precision, [&]<typename T, typename Number>(T, Number) {
         for (int64_t head = stage.key_head * e.group; head < (stage.key_head + 1) * e.group; ++head)
-            grad_head<T>(e, how.mistake, views, address, stage, row, head, reinterpret_cast<Number*>(numbers));
+            grad_head<T, Number>(e, how.mistake, views, address, stage, row, head,
+                                 reinterpret_cast<Sum<Number>*>(numbers));
     });
 }
 

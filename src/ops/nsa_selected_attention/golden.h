@@ -15,19 +15,28 @@ enum {
     kNoInnerScale,
     kNoOuterScale,
     kNotDivided,
+    kLogOfSum,
+    kLogSumExp,
     kNoP,
     kPartOfDepth,
     kPartOfValueDepth,
     kPartOfDelta,
     kPartOfKeys,
+    kPartOfSum,
+    kPartOfProduct,
     kPartOfRows,
     kPartOfGroup
 };
 
+// What a row may see; some of it counted twice.
+inline int64_t most_keys(const Problem& problem, const Mistake& mistake) {
+    return problem.count * problem.size * (mistake.twice ? 2 : 1);
+}
+
 struct GoldenForward {
     Strided query, key, value, topk, max, sum, out;
 };
-// One row and one head of the query. numbers: [count·size + value_depth]
+// One row and one head of the query. numbers: [most_keys + value_depth]
 void golden_forward(const Problem& problem, const Golden& how, const GoldenForward& views, std::byte* const* address,
                     int64_t row, int64_t head, std::byte* numbers) noexcept;
 
@@ -39,7 +48,7 @@ struct GoldenGrad {
 struct GoldenStage {
     int64_t begin, end, key_head;
     int64_t* seen;      // [rows, group]: keys that count; 0 where there is nothing to do
-    std::byte *p, *ds;  // [rows, group, count·size]
+    std::byte *p, *ds;  // [rows, group, most_keys]
     std::byte* sums;    // [keys, depth + value_depth]
 };
 // dQ of a row's heads; P and dS are kept. numbers: [depth]

@@ -56,7 +56,7 @@ Planned plan_forward(const Call& call) {
     plan.slots = call.config.num_threads;
     if (golden) {
         plan.how = call.config.how();
-        const int64_t numbers = plan.problem.count * plan.problem.size + plan.problem.value_depth;
+        const int64_t numbers = most_keys(plan.problem, plan.how.mistake) + plan.problem.value_depth;
         plan.golden_numbers = result.scratch.book_bytes({numbers, number_size(plan.how.precision)}, plan.slots);
     } else {
         plan.path = &gemm::choose(query.dtype, call.config.max_isa);

@@ -12,7 +12,7 @@ constexpr int64_t kGoldenScores = 1 << 19;  // P and dS that golden keeps at a t
 
 void book_golden(GradPlan& plan, Scratch& scratch) {
     const Problem& e = plan.problem;
-    const int64_t number = number_size(plan.how.precision), scores = e.group * e.count * e.size;
+    const int64_t number = number_size(plan.how.precision), scores = e.group * most_keys(e, plan.how.mistake);
     plan.golden_rows = std::clamp<int64_t>(kGoldenScores / scores, 1, std::max<int64_t>(1, e.rows));
     plan.golden_numbers = scratch.book_bytes({e.depth, number}, plan.slots);
     plan.golden_seen = scratch.book<int64_t>(plan.golden_rows * e.group);

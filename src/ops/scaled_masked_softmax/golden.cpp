@@ -24,12 +24,13 @@ void forward(const ForwardRows& a) noexcept {
         const uint8_t* mask = at<const uint8_t>(a.mask, r);
         std::byte* y = at<std::byte>(a.y, r);
         const auto z = [&](int64_t i) { return mask[i] != 0 ? exact<Number>(kMasked) : Number(to_f64(x[i])) * scale; };
-        Number top = -HUGE_VAL, sum = 0;
+        Number top = -HUGE_VAL;
         for (int64_t i = 0; i < a.n; ++i)
             if (value_of(top) < value_of(z(i))) top = z(i);
+        Sum<Number> total{};
         for (int64_t i = 0; i < a.n; ++i)
-            if (!wrong.drops(kPartOfSum, i)) sum += exp(z(i) - top);
-        if (wrong.is(kNotDivided)) sum = 1;
+            for (int n = wrong.times(kPartOfSum, i); n > 0; --n) total += exp(z(i) - top);
+        const Number sum = wrong.is(kNotDivided) ? Number(1) : Number(total);
         for (int64_t i = 0; i < a.n; ++i) store_f64(a.result, y + i * item, result_of(exp(z(i) - top) / sum));
     }
 }
@@ -43,11 +44,13 @@ void backward(const BackwardRows& a) noexcept {
         const T *g_row = at<const T>(a.g, r), *y_row = at<const T>(a.y, r);
         const uint8_t* mask = at<const uint8_t>(a.mask, r);
         std::byte* out = at<std::byte>(a.out, r);
-        Number sum = 0;
+        Sum<Number> total{};
         for (int64_t i = 0; i < a.n; ++i) {
-            if (wrong.drops(kPartOfSum, i) || (wrong.is(kUnmaskedSum) && mask[i] != 0)) continue;
-            sum += Number(to_f64(g_row[i])) * Number(to_f64(y_row[i]));
+            if (wrong.is(kUnmaskedSum) && mask[i] != 0) continue;
+            for (int n = wrong.times(kPartOfSum, i); n > 0; --n)
+                total += Number(to_f64(g_row[i])) * Number(to_f64(y_row[i]));
         }
+        Number sum = total;
         if (wrong.is(kNoSum)) sum = 0;
         if (wrong.is(kPlusSum)) sum = -sum;
         for (int64_t i = 0; i < a.n; ++i) {
