@@ -34,6 +34,7 @@ struct Connection {
     Socket socket;
     Clock::time_point since = Clock::now();
     bool known = false, up = false;
+    bool leaving = false;  // as soon as all are up
     bool refused = false;  // has been told why, and is read until it goes: a reset would take the words back
     uint32_t rank = 0;
     std::string received;
@@ -69,14 +70,19 @@ class Hub {
                 visited_ = true;
             } else if (complete_ || (visited_ && opens_again_) || Clock::now() - lonely_since > patience_) {
                 return;
-            } else {  // all went before they were complete: they may come again
-                values_.clear();
-                ranks_ = ups_ = 0;
+            } else if (!verdict_) {  // all went before they were complete: they may come again
+                begin_again();
             }
         }
     }
 
   private:
+    void begin_again() {
+        verdict_.reset();
+        values_.clear();
+        ranks_ = ups_ = 0;
+    }
+
     void accept_from(const Socket& listener) {
         Socket socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!socket.open()) return;
@@ -127,8 +133,10 @@ class Hub {
         c.received.clear();
         if (hello.magic != Hello::kMagic || hello.key != key_ || hello.ranks > kMostRanks || hello.rank >= hello.ranks)
             return c.socket.close(), false;
-        if (ranks_ == 0) ranks_ = hello.ranks;
         c.rank = hello.rank;
+        if (verdict_ && !verdict_->heard.insert(c.rank).second) begin_again();
+        if (verdict_) return turn_away(c, verdict_->words, verdict_->code);
+        if (ranks_ == 0) ranks_ = hello.ranks;
         for (const auto& o : connections_)  // one that has ended may come again before its end was seen
             if (o->known && o->socket.open() && o->rank == c.rank) read(*o);
         Text why;
@@ -142,8 +150,12 @@ class Hub {
         if (why.empty()) return c.known = true;
         const std::string words(why.view());
         // nobody can say whose count is right, so nobody is to wait for more
-        if (!complete_ && hello.ranks != ranks_) tell_all(c, words, HCCL_E_PARA);
-        tell(c, FrameType::gone, "", words, -1, HCCL_E_PARA);
+        if (!complete_ && hello.ranks != ranks_) fail(c, words, HCCL_E_PARA);
+        return turn_away(c, words, HCCL_E_PARA);
+    }
+
+    static bool turn_away(Connection& c, const std::string& words, uint32_t code) {
+        tell(c, FrameType::gone, "", words, -1, code);
         shutdown(c.socket.get(), SHUT_WR);
         c.refused = true;
         return false;
@@ -171,7 +183,7 @@ class Hub {
             case FrameType::leave:
                 return leave(c), false;
             case FrameType::abort:
-                return tell_all(c, value, header.code), true;
+                return fail(c, value, header.code), true;
             default:
                 return lose(c, "it sent nonsense"), false;
         }
@@ -253,11 +265,17 @@ class Hub {
 
     void up(Connection& c) {
         if (!std::exchange(c.up, true)) ++ups_;  // some may have left again
-        complete_ |= ups_ == ranks_;
+        if (complete_ || ups_ != ranks_) return;
+        complete_ = true;
+        for (const auto& o : connections_)
+            if (o->leaving && o->socket.open()) leave(*o);
     }
 
-    // Its process may end as soon as it sees the connection closed: the others must know before.
+    // Its process may end as soon as it sees the connection closed, and the hub with it: the others must know before,
+    // and be up.
     void leave(Connection& c) {
+        c.leaving = c.up && !complete_ && is_own_process(c.socket);
+        if (c.leaving) return;
         if (c.up) {
             left_.resize(ranks_);
             left_[c.rank] = 1;
@@ -274,12 +292,20 @@ class Hub {
 
     void lose(Connection& c, const char* how) {
         c.socket.close();
-        if (c.known) tell_all(c, std::string(concat("rank ", c.rank, " is gone: ", how).view()), HCCL_E_REMOTE);
+        const auto other = [&](const auto& o) { return o.get() != &c && o->known && o->socket.open(); };
+        if (c.known && std::any_of(connections_.begin(), connections_.end(), other))
+            fail(c, std::string(concat("rank ", c.rank, " is gone: ", how).view()), HCCL_E_REMOTE);
     }
 
-    void tell_all(const Connection& about, const std::string& why, uint32_t code) {
-        for (const auto& c : connections_)
-            if (c.get() != &about && c->known && c->socket.open()) tell(*c, FrameType::gone, "", why, -1, code);
+    // All hear it; those who are still to come, when they come.
+    void fail(const Connection& about, const std::string& why, uint32_t code) {
+        if (!complete_ && !verdict_) verdict_.emplace(Verdict{why, code, {}});
+        if (verdict_) verdict_->heard.insert(about.rank);
+        for (const auto& c : connections_) {
+            if (c.get() == &about || !c->known || !c->socket.open()) continue;
+            tell(*c, FrameType::gone, "", why, -1, code);
+            if (verdict_) verdict_->heard.insert(c->rank);
+        }
     }
 
     static void tell(Connection& c, FrameType type, const std::string& key, const std::string& value, int file,
@@ -311,7 +337,13 @@ class Hub {
     std::map<std::string, Refusal> refusals_;  // by number of a sub-communicator
     uint64_t agreed_ = 0;
     uint32_t ranks_ = 0, ups_ = 0;
-    std::string left_;  // by rank
+    struct Verdict {
+        std::string words;
+        uint32_t code;
+        std::set<uint32_t> heard;  // ranks
+    };
+    std::optional<Verdict> verdict_;  // why they have not all met
+    std::string left_;                // by rank
     bool complete_ = false;
 };
 

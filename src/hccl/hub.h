@@ -1,6 +1,7 @@
 // The meeting point of a communicator across processes: a thread in the process of HcclGetRootInfo that keeps what
 // ranks put there under a key, hands it to whoever asks, at once or when it comes, and tells all when one of them is
-// gone. It takes no part in the data.
+// gone. Why a meeting failed it also tells who comes later, until one that has heard it tries again. It takes no part
+// in the data.
 //
 // A connection begins with a Hello, whose 128-bit key is what the root info is for: without it nothing is read. Then
 // frames, in both directions.

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <chrono>
 #include <cstring>
 #include <fstream>
 
@@ -169,6 +170,22 @@ TEST_F(Meeting, ItsProcessEnds) {
     }
 }
 
+// And at once: others may still be about to say that they have all they need.
+TEST_F(Meeting, ItsProcessEndsAtOnce) {
+    for (int time = 0; time < 30; ++time) {
+        const Path path;
+        EXPECT_EQ(in_processes(4,
+                               [&](uint32_t rank) {
+                                   HcclComm comm = nullptr;
+                                   EXPECT_RANK(aclrtSetDevice(0) == 0);
+                                   EXPECT_RANK(init_by_file(path.name, 4, rank, &comm) == 0);
+                                   EXPECT_RANK(HcclCommDestroy(comm) == 0);
+                                   return 0;
+                               }),
+                  (std::vector<int>{0, 0, 0, 0}));
+    }
+}
+
 // Who is there and who comes hear the same, long before their time is over; by both kinds of sockets.
 TEST_F(Meeting, RanksCountDifferently) {
     for (const bool by_tcp : {false, true}) {
@@ -195,6 +212,40 @@ TEST_F(Meeting, RanksCountDifferently) {
             return 0;
         };
         EXPECT_EQ(in_processes(2, program), (std::vector<int>{0, 0})) << (by_tcp ? "by TCP" : "");
+    }
+}
+
+// Who comes when all others have failed and left hears why, at once; and those who have heard may try again.
+TEST_F(Meeting, ARankComesWhenAllHaveLeft) {
+    const auto wait_for = [](const std::string& name) {
+        for (int i = 0; i < 20000 && access(name.c_str(), R_OK) != 0; ++i) usleep(1000);
+    };
+    const auto note = [](const std::string& name) { std::ofstream(name) << "x"; };
+    for (const bool differently : {true, false}) {  // or the first two have waited long enough
+        const Path path, zero, one, two;
+        const auto program = [&](uint32_t rank) {
+            if (!differently && rank < 2) setenv("HCCL_CONNECT_TIMEOUT", "3", 1);
+            EXPECT_RANK(aclrtSetDevice(0) == 0);
+            if (rank == 2) wait_for(zero.name), wait_for(one.name);
+            HcclComm comm = nullptr;
+            const auto start = std::chrono::steady_clock::now();
+            const int code = init_by_file(path.name, differently && rank == 0 ? 2 : 3, rank, &comm);
+            const std::string message = take_message();
+            const bool as_told = differently
+                                     ? code == HCCL_E_PARA && message.find(" ranks, others ") != std::string::npos
+                                     : code == HCCL_E_TIMEOUT && message.find("missing: rank 2") != std::string::npos;
+            EXPECT_RANK(as_told || (std::fprintf(stderr, "%d: %s\n", code, message.c_str()), false));
+            EXPECT_RANK(std::chrono::steady_clock::now() - start < std::chrono::seconds(rank == 2 ? 5 : 20));
+            note((rank == 0 ? zero : rank == 1 ? one : two).name);
+            wait_for(two.name);
+            setenv("HCCL_CONNECT_TIMEOUT", "20", 1);
+            HcclRootInfo info;
+            std::ifstream(path.name, std::ios::binary).read(info.internal, sizeof info.internal);
+            EXPECT_RANK(HcclCommInitRootInfo(3, &info, rank, &comm) == 0);
+            EXPECT_RANK(HcclCommDestroy(comm) == 0);
+            return 0;
+        };
+        EXPECT_EQ(in_processes(3, program), (std::vector<int>{0, 0, 0})) << (differently ? "count" : "time");
     }
 }
 
