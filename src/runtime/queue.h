@@ -4,6 +4,7 @@
 //    running one, and its runner owns it.
 // 2. Any thread may run the front: the stream's own; the one that submits, where the task is small and nothing is
 //    before it, or where no thread can be had; and one that waits for the stream, which takes on what nobody has begun.
+//    What may wait for other processes is for the first and, where it has no other limit than the task's, the last.
 // 3. A task is begun only when it is ready. One that waits for an event stays in front, unready, and holds back what is
 //    behind it without occupying a thread.
 // 4. Tickets ascend over all queues of the process, so that "all that was submitted before now" is a number.
@@ -48,7 +49,8 @@ class Task {
     bool small = false;
     // Runs the program's own code, which may take for ever: neither exit nor forced destruction waits for it.
     bool calls_user = false;
-    // run() may wait for other processes: for the stream's own thread alone, and not waited for at exit either.
+    // run() may wait for other processes: for the stream's own thread or one that waits for the stream, never for one
+    // that has more to do; and not waited for at exit either.
     bool may_wait = false;
     bool may_take_for_ever() const { return calls_user || may_wait; }
     // Where somebody observes: what it is.

@@ -23,6 +23,9 @@ struct AllStreams {
 // Made at load, so that no fork meets it half made; never destroyed: streams may still work while the process exits.
 AllStreams& all = *new AllStreams;
 
+// How long what is left to who waits may lie untouched.
+constexpr std::chrono::microseconds kLookHeldBack(100'000), kLookAttended(500);
+
 [[maybe_unused]] const bool prepared = [] {
     after_fork_in_child([] { repair_streams(); });
     return true;
@@ -85,6 +88,7 @@ Status Stream::submit(std::unique_ptr<Task> task, std::unique_ptr<Task> second) 
     }
     const bool at_once = task->small && task->ready() && queue_.idle() && !held_back();
     Task *const first = task.get(), *const behind = second.get();
+    if (first->may_wait) asked_ = std::chrono::steady_clock::now();
     queue_.push(std::move(task), std::move(second));
     if (first->info) tell_task(*first);
     if (behind != nullptr && behind->info) tell_task(*behind);
@@ -92,7 +96,7 @@ Status Stream::submit(std::unique_ptr<Task> task, std::unique_ptr<Task> second) 
     if (schedule() != Schedule::usual) run_by_schedule(lock);
     if (queue_.front() == nullptr) return {};
     if (!has_thread_) has_thread_ = start_own_thread();
-    wake_thread();
+    if (asleep_ || !left_to_who_waits()) wake_thread();
     while (!has_thread_ && run_without_thread(lock)) {  // slow, but right
     }
     return {};
@@ -119,21 +123,51 @@ bool Stream::start_own_thread() noexcept {
 
 void Stream::serve() {
     Lock lock = hold();
-    for (;;) {
+    for (bool quiet = false;;) {  // nothing has come since the last look
         const uint64_t newest = queue_.newest();
         const auto due = [&] {
             if (queue_.idle()) released_ = false;
-            return (queue_.runnable() && (!held_back() || released_)) || (closed_ && queue_.idle());
+            return (queue_.runnable() && (released_ || !left_to_who_waits())) || (closed_ && queue_.idle());
         };
-        if (!held_back())
-            work_.wait(lock, due);
-        else if (!work_.wait_for(lock, std::chrono::milliseconds(100), due)) {
-            released_ = queue_.newest() == newest;  // left alone
-            continue;
+        if (held_back() || (attended_ && !quiet)) {
+            if (!work_.wait_for(lock, held_back() ? kLookHeldBack : kLookAttended, due)) {
+                quiet = queue_.newest() == newest;
+                if (held_back()) released_ = quiet;  // left alone
+                if (quiet && queue_.runnable()) attended_ = false;
+            }
+        } else {
+            asleep_ = true;
+            work_.wait(lock, [&] { return due() || queue_.runnable(); });
+            asleep_ = quiet = false;
         }
+        if (!due()) continue;
         if (!queue_.runnable()) return;
         run_front(lock);
     }
+}
+
+bool Stream::left_to_who_waits() const noexcept {
+    return held_back() || (attended_ && queue_.front() != nullptr && queue_.front()->may_wait);
+}
+
+void Stream::attend() noexcept {
+    if (asked_ == std::chrono::steady_clock::time_point()) return;
+    if (std::chrono::steady_clock::now() - asked_ < kLookAttended) attended_ = true;
+    asked_ = {};
+}
+
+void Stream::leave_to_threads() noexcept {
+    for (Stream* s = all.first; s != nullptr; s = s->next_)
+        if (s->attended_ && s->queue_.runnable()) {
+            s->attended_ = false;
+            s->wake_thread();
+        }
+}
+
+// For a thread that waits for the stream as long as it takes. The program's functions expect the stream's thread; and
+// where streams have no thread, those that wait have their work to do.
+bool Stream::runs_here(const Task& task) const noexcept {
+    return !task.calls_user && !(task.may_wait && all.some_without_thread);
 }
 
 // Now: all of it here, but for what the stream's own thread must run. Random: some, of any stream.
@@ -196,10 +230,10 @@ bool Stream::wait(Lock& lock, int32_t timeout_ms) {
     const uint64_t newest = queue_.newest();
     if (timeout_ms < 0) observe([this](Observer& o) { o.on_wait(id_); });
     // What the stream's thread has not begun is done here, without waking two threads; not if it may take longer than
-    // the caller wants to wait, and not the program's functions, which expect the stream's thread, nor what may wait
-    // for others.
+    // the caller wants to wait.
     if (timeout_ms < 0 && !held_back()) {
-        while (!queue_.finished(newest) && queue_.runnable() && !queue_.front()->may_take_for_ever()) run_front(lock);
+        attend();
+        while (!queue_.finished(newest) && queue_.runnable() && runs_here(*queue_.front())) run_front(lock);
         wake_thread();
     }
     if (!wait_until(
@@ -326,7 +360,7 @@ void repair_streams() noexcept {
     for (Stream* s = all.first; s != nullptr; s = s->next_) {
         forget_waiters(s->work_);
         if (!s->running_here()) {  // a callback that forks stays in its stream
-            s->has_thread_ = false;
+            s->has_thread_ = s->attended_ = s->asleep_ = false;
             if (Task* const lost = s->queue_.lose_running()) lost->abandon();
         }
         TaskQueue::discard(s->queue_.drop());

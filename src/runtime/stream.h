@@ -1,4 +1,10 @@
 // Streams: a queue each (queue.h has its rules), and a thread that starts with the first task that needs one.
+//
+// A collective between processes is mostly waited for as soon as it is asked for, and may take less than to wake a
+// thread. So a stream where the last was waited for at once is attended: who waits for the next will run it, and the
+// stream's thread is not woken for it, but looks by itself every half millisecond. What has lain there for one look, or
+// when some thread goes to sleep over something else, it runs, and the stream is not attended any more. When nothing
+// has come during a look, it sleeps until it is woken.
 #pragma once
 
 #include <chrono>
@@ -42,6 +48,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     // With the lock, which is given up: runs one task that the stream needs to get on, where work is held back until
     // somebody waits. False: nothing could be run here.
     static bool run_for(Lock& lock, const Stream& stream);
+    // With the lock, before the calling thread sleeps: what was left to who waits is for the streams' own threads.
+    static void leave_to_threads() noexcept;
 
     void close(bool force);  // waits for the queue, or drops it; afterwards submit() refuses
 
@@ -56,6 +64,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
     void run_front(Lock& lock);
     bool wait(Lock& lock, int32_t timeout_ms);
     void wake_thread() noexcept;
+    bool runs_here(const Task& task) const noexcept;
+    void attend() noexcept;
+    bool left_to_who_waits() const noexcept;
     void tell_task(Task& task) const;
     bool stalled() const;
 
@@ -71,6 +82,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     bool has_thread_ = false, closed_ = false;
     std::shared_ptr<Stream> for_own_thread_;        // itself, until its thread has begun
     bool released_ = false;                         // where work is held back: the stream's thread may run it
+    bool attended_ = false, asleep_ = false;        // asleep: its thread, until it is woken
+    std::chrono::steady_clock::time_point asked_;   // when the last task that may wait came, until it is waited for
     std::condition_variable work_;                  // for the stream's own thread: the front is ready, or it is closed
     Stream *previous_ = nullptr, *next_ = nullptr;  // all streams of the process, those without a handle included
 };
@@ -102,6 +115,7 @@ bool wait_until(Lock& lock, int32_t timeout_ms, const Ready& ready, const Stream
     do {
         if (run_without_thread(lock)) continue;
         if (held_back() && needed != nullptr && Stream::run_for(lock, *needed)) continue;
+        Stream::leave_to_threads();
         if (timeout_ms < 0)
             announced().wait(lock);
         else if (announced().wait_until(lock, end) == std::cv_status::timeout)
