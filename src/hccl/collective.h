@@ -80,7 +80,7 @@ Status members_differ(uint64_t number, uint32_t rank_a, std::span<const uint32_t
                       std::span<const uint32_t> b);
 bool have_common(std::span<const uint32_t> a, std::span<const uint32_t> b);
 
-// ---- Agreement: what ranks tell each other before any data, Agreement::size(ranks) bytes
+// ---- Agreement: what ranks tell each other before any data are taken, Agreement::size(ranks) bytes
 
 struct Agreement {
     static size_t size(uint32_t ranks) { return sizeof(Terms) + 2 * sizeof(uint64_t) * ranks; }

@@ -1,4 +1,4 @@
-// A rank whose others are in other processes: its tasks wait in their stream's own thread.
+// A rank whose others are in other processes: its tasks wait for them in the thread that runs them.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// Every operator as rounds of a transport's exchange. All ranks go through the same rounds, whatever they give or get.
+// Every operator as rounds of a transport's exchange. All ranks go through the same rounds, whatever they give or get;
+// with the first they tell each other what they are about to do.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -10,8 +11,8 @@
 namespace gradus::hccl {
 namespace {
 
-constexpr size_t kLine = 64;           // pieces begin at whole lines, so that elements stay whole
-constexpr uint64_t kSmall = 16 << 10;  // up to here everyone reduces everything: one round instead of two
+constexpr size_t kLine = 64;             // pieces begin at whole lines, so that elements stay whole
+constexpr uint64_t kMeeting = 32 << 10;  // bytes that are read and added while ranks meet once
 
 struct Rounds {
     Transport& transport;
@@ -22,21 +23,21 @@ struct Rounds {
     std::vector<Outgoing> out = std::vector<Outgoing>(ranks);
     std::vector<Incoming> in = std::vector<Incoming>(ranks);
     std::vector<const std::byte*> sources = std::vector<const std::byte*>(ranks);
-    uint64_t largest = 0;
+    bool agreed = false;
+    uint64_t largest = 0;  // block that anyone sends to anyone, once they have agreed
 
-    Status exchange() { return transport.exchange(out, in, deadline); }
+    Status exchange() { return agreed ? transport.exchange(out, in, deadline) : open(); }
 
-    Status agree() {
+    Status open() {
         const size_t size = Agreement::size(ranks);
         std::vector<std::byte> all(size * ranks);
-        Agreement::write(c, ranks, all.data() + rank * size);
-        for (uint32_t r = 0; r < ranks; ++r) {
-            out[r] = {all.data() + rank * size, size};
-            in[r] = {all.data() + r * size, size};
-        }
-        GRADUS_TRY(exchange());
+        std::byte* const mine = all.data() + rank * size;
+        Agreement::write(c, ranks, mine);
+        const auto agree = [&] { return Agreement::check(all.data(), ranks); };
+        GRADUS_TRY(transport.open({mine, size}, all, agree, out, in, deadline));
+        agreed = true;
         largest = Agreement::largest_block(all.data(), ranks);
-        return Agreement::check(all.data(), ranks);
+        return {};
     }
 
     // Of a block, what round k moves of it in pieces of so many bytes.
@@ -46,16 +47,26 @@ struct Rounds {
     }
     uint64_t piece_for(uint64_t ways) const { return std::max<uint64_t>(transport.chunk() / ways / kLine, 1) * kLine; }
 
+    // round(k) until pieces of so many bytes have moved the largest block; once in any case, to agree.
+    template <typename Round>
+    Status repeat(uint64_t piece, const Round& round) {
+        uint64_t k = 0;
+        do {
+            GRADUS_TRY(round(k));
+        } while (++k * piece < largest);
+        return {};
+    }
+
     Status move() {
         const uint64_t piece = piece_for(c.same_for_all() ? 1 : ranks);
-        for (uint64_t k = 0; k * piece < largest; ++k) {
+        GRADUS_TRY(repeat(piece, [&](uint64_t k) {
             for (uint32_t r = 0; r < ranks; ++r) {
                 const Block mine = part(c.out[r], k, piece), its = part(c.in[r], k, piece);
                 out[r] = {c.send + mine.offset, mine.bytes};
                 in[r] = {c.recv + its.offset, its.bytes};
             }
-            GRADUS_TRY(exchange());
-        }
+            return exchange();
+        }));
         const Block &from = c.out[rank], &to = c.in[rank];
         if (to.bytes > 0) std::memmove(c.recv + to.offset, c.send + from.offset, to.bytes);
         return {};
@@ -72,7 +83,7 @@ struct Rounds {
     // Every rank reduces what it keeps.
     Status reduce_scatter() {
         const uint64_t piece = piece_for(ranks);
-        for (uint64_t k = 0; k * piece < largest; ++k) {
+        return repeat(piece, [&](uint64_t k) -> Status {
             const Block kept = part(c.in[0], k, piece);
             for (uint32_t r = 0; r < ranks; ++r) {
                 const Block its = part(c.out[r], k, piece);
@@ -81,21 +92,32 @@ struct Rounds {
             }
             GRADUS_TRY(exchange());
             reduce(c.send + part(c.out[rank], k, piece).offset, c.recv + kept.offset, kept.bytes);
-        }
-        return {};
+            return {};
+        });
     }
 
     bool wants(uint32_t r) const { return c.terms.kind == Kind::all_reduce || c.terms.root == r; }
 
-    Status reduce_at_once() {
+    // Who wants the result reads all of it from every other rank: (R − 1) · bytes. In shares it would be
+    // 2 (R − 1) / R · bytes, of contributions and of results, in twice as many rounds; of two ranks that is the same.
+    bool better_at_once() const {
         const uint64_t bytes = c.out[c.terms.root].bytes;
-        for (uint32_t r = 0; r < ranks; ++r) {
-            out[r] = {c.send, wants(r) ? bytes : 0};
-            in[r] = {nullptr, wants(rank) ? bytes : 0};
-        }
-        GRADUS_TRY(exchange());
-        if (wants(rank)) reduce(c.send, c.recv, bytes);
-        return {};
+        return bytes * (ranks - 1) * (ranks - 2) / ranks <= kMeeting;
+    }
+
+    Status reduce_at_once() {
+        const Block whole{0, c.out[c.terms.root].bytes};
+        const uint64_t piece = piece_for(1);
+        return repeat(piece, [&](uint64_t k) -> Status {
+            const Block now = part(whole, k, piece);
+            for (uint32_t r = 0; r < ranks; ++r) {
+                out[r] = {c.send + now.offset, wants(r) ? now.bytes : 0};
+                in[r] = {nullptr, wants(rank) ? now.bytes : 0};
+            }
+            GRADUS_TRY(exchange());
+            if (wants(rank)) reduce(c.send + now.offset, c.recv + now.offset, now.bytes);
+            return {};
+        });
     }
 
     // Every rank reduces its share of a chunk and gives the result to who wants it.
@@ -103,7 +125,7 @@ struct Rounds {
         const Block whole{0, c.out[c.terms.root].bytes};
         const uint64_t share = piece_for(ranks), chunk = share * ranks;
         std::vector<std::byte> aside(wants(rank) ? 0 : share);
-        for (uint64_t k = 0; k * chunk < whole.bytes; ++k) {
+        return repeat(chunk, [&](uint64_t k) -> Status {
             const Block now = part(whole, k, chunk), mine = part(now, rank, share);
             for (uint32_t r = 0; r < ranks; ++r) {
                 const Block its = part(now, r, share);
@@ -118,18 +140,16 @@ struct Rounds {
                 out[r] = {result, wants(r) ? mine.bytes : 0};
                 in[r] = {c.recv + its.offset, wants(rank) ? its.bytes : 0};
             }
-            GRADUS_TRY(exchange());
-        }
-        return {};
+            return exchange();
+        });
     }
 
     Status run() {
-        GRADUS_TRY(agree());
         c.settle(rank);
-        if (c.terms.kind == Kind::barrier) return {};  // to have agreed is all
+        if (c.terms.kind == Kind::barrier) return exchange();  // to have agreed is all
         if (!c.reduces()) return move();
         if (c.terms.kind == Kind::reduce_scatter || c.terms.kind == Kind::reduce_scatter_v) return reduce_scatter();
-        return largest <= kSmall ? reduce_at_once() : reduce_in_shares();
+        return better_at_once() ? reduce_at_once() : reduce_in_shares();
     }
 };
 

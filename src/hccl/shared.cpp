@@ -1,10 +1,17 @@
-// One segment of memory and futexes. Of every rank it has two slots, which take turns: when a rank writes a slot for
-// the second time, all others have posted the round between, and so have read what was in it. Pairs of ranks have
-// channels of their own for sends and receives.
+// One segment of memory and futexes. Its rules:
+//
+// 1. Of every rank it has two slots, which take turns: when a rank writes a slot for the second time, all others have
+//    posted the round between, and so have read what was in it.
+// 2. What a rank says about a call lies in front of the data, in the same slot: one round is enough for both.
+// 3. Who waits looks for a while, where every rank can have a CPU of its own, and then sleeps on its own bell.
+// 4. Who has stored something new looks whether the others sleep, and calls the kernel only then. Stores and looks of
+//    both sides are sequentially consistent, so one of them sees the other's.
+// 5. Pairs of ranks have channels of their own for sends and receives.
 #include "hccl/shared.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -12,9 +19,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <optional>
+
+#include "base/cgroup.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -23,16 +34,19 @@
 namespace gradus::hccl {
 namespace {
 
-// A slot should stay in the second-level caches of who writes and who reads it.
-constexpr size_t kLine = 64, kSlot = size_t{512} << 10, kChannel = size_t{64} << 10;
+// A slot should fit the second-level caches of who writes and who reads it.
+constexpr size_t kLine = 64, kSlot = size_t{256} << 10, kChannel = size_t{64} << 10;
 constexpr auto kSpin = std::chrono::microseconds(50);
 constexpr auto kLook = std::chrono::milliseconds(100);  // between two looks for news
 
+constexpr size_t kCpuWords = sizeof(cpu_set_t) / sizeof(uint64_t);
+
 struct alignas(kLine) RankState {
-    std::atomic<uint32_t> bell;                   // goes up whenever something may have changed for this rank
+    std::atomic<uint32_t> bell;                   // goes up whenever somebody wakes this rank
     std::atomic<uint32_t> sleeping;               // it waits in the kernel
-    alignas(kLine) std::atomic<uint64_t> posted;  // rounds whose slot is written
     std::atomic<uint32_t> left;                   // has destroyed its communicator
+    std::atomic<uint64_t> cpus[kCpuWords];        // where it may run, a bit each
+    alignas(kLine) std::atomic<uint64_t> posted;  // rounds whose slot is written
 };
 
 // From one rank to another: pieces in two halves that take turns, and the terms in front of the first.
@@ -50,8 +64,10 @@ struct Layout {
     explicit Layout(uint32_t count) : ranks(count) {}
     const uint32_t ranks;
 
-    size_t table() const { return (2 * sizeof(uint64_t) * ranks + kLine - 1) / kLine * kLine; }  // in front of a slot
-    size_t slot() const { return table() + kSlot; }
+    // In front of a slot: where each rank's bytes are, and how many; what is said about the call.
+    size_t words() const { return 2 * sizeof(uint64_t) * ranks; }
+    size_t data() const { return (words() + Agreement::size(ranks) + kLine - 1) / kLine * kLine; }
+    size_t slot() const { return data() + kSlot; }
     size_t channel() const { return std::max<size_t>(4096, kChannel / std::max(1u, ranks / 8)); }
     size_t states() const { return sizeof(RankState) * ranks; }
     size_t channel_states() const { return sizeof(ChannelState) * ranks * ranks; }
@@ -71,7 +87,12 @@ void pause_cpu() {
 class SharedTransport final : public Transport {
   public:
     SharedTransport(std::byte* memory, uint32_t rank, uint32_t ranks, News news)
-        : memory_(memory), layout_(ranks), rank_(rank), ranks_(ranks), news_(std::move(news)) {}
+        : memory_(memory), layout_(ranks), rank_(rank), ranks_(ranks), news_(std::move(news)) {
+        uint64_t cpus[kCpuWords];
+        std::fill_n(cpus, kCpuWords, ~uint64_t{0});  // more than a set has room for
+        sched_getaffinity(0, sizeof cpus, reinterpret_cast<cpu_set_t*>(cpus));
+        for (size_t i = 0; i < kCpuWords; ++i) state(rank_).cpus[i].store(cpus[i]);
+    }
     ~SharedTransport() override {
         leave();
         munmap(memory_, layout_.bytes());
@@ -85,22 +106,23 @@ class SharedTransport final : public Transport {
     size_t chunk() const override { return kSlot; }
 
     Status exchange(std::span<const Outgoing> out, std::span<Incoming> in, Clock::time_point deadline) override {
-        ++round_;
-        write_slot(out);
-        state(rank_).posted.store(round_, std::memory_order_release);
-        for (uint32_t r = 0; r < ranks_; ++r)
-            if (r != rank_) ring(r);
+        post({}, out);
         for (uint32_t i = 1; i < ranks_; ++i) {
-            const uint32_t r = (rank_ + i) % ranks_;  // everyone begins with another
-            const auto posted = [&] { return state(r).posted.load(std::memory_order_acquire) >= round_; };
-            GRADUS_TRY(wait(posted, r, deadline));
-            uint64_t place[2];
-            std::memcpy(place, slot(r) + sizeof place * rank_, sizeof place);
-            if (place[1] != in[r].bytes || place[0] + place[1] > kSlot)
-                return {HCCL_E_INTERNAL, concat("rank ", r, " sent ", place[1], " bytes, expected ", in[r].bytes)};
-            in[r].at = slot(r) + layout_.table() + place[0];
-            if (in[r].to != nullptr && in[r].bytes > 0) std::memcpy(in[r].to, in[r].at, in[r].bytes);
+            GRADUS_TRY(wait_for(other(i), deadline));
+            GRADUS_TRY(take(other(i), in[other(i)]));
         }
+        return {};
+    }
+
+    Status open(std::span<const std::byte> said, std::span<std::byte> heard, const std::function<Status()>& agree,
+                std::span<const Outgoing> out, std::span<Incoming> in, Clock::time_point deadline) override {
+        post(said, out);
+        for (uint32_t i = 1; i < ranks_; ++i) {
+            GRADUS_TRY(wait_for(other(i), deadline));
+            std::memcpy(heard.data() + other(i) * said.size(), slot(other(i)) + layout_.words(), said.size());
+        }
+        GRADUS_TRY(agree());
+        for (uint32_t i = 1; i < ranks_; ++i) GRADUS_TRY(take(other(i), in[other(i)]));
         return {};
     }
 
@@ -119,7 +141,31 @@ class SharedTransport final : public Transport {
                ((size_t{from} * ranks_ + to) * 2 + number % 2) * (kLine + layout_.channel());
     }
 
-    void write_slot(std::span<const Outgoing> out) {
+    uint32_t other(uint32_t i) const { return (rank_ + i) % ranks_; }  // everyone begins with another
+
+    void post(std::span<const std::byte> said, std::span<const Outgoing> out) {
+        ++round_;
+        if (!said.empty()) std::memcpy(slot(rank_) + layout_.words(), said.data(), said.size());
+        write_data(out);
+        state(rank_).posted.store(round_);
+        for (uint32_t i = 1; i < ranks_; ++i) ring(other(i));
+    }
+
+    Status wait_for(uint32_t rank, Clock::time_point deadline) {
+        return wait([&] { return state(rank).posted.load() >= round_; }, rank, deadline);
+    }
+
+    Status take(uint32_t rank, Incoming& in) const {
+        uint64_t place[2];
+        std::memcpy(place, slot(rank) + sizeof place * rank_, sizeof place);
+        if (place[1] != in.bytes || place[0] + place[1] > kSlot)
+            return {HCCL_E_INTERNAL, concat("rank ", rank, " sent ", place[1], " bytes, expected ", in.bytes)};
+        in.at = slot(rank) + layout_.data() + place[0];
+        if (in.to != nullptr && in.bytes > 0) std::memcpy(in.to, in.at, in.bytes);
+        return {};
+    }
+
+    void write_data(std::span<const Outgoing> out) {
         std::byte* const begin = slot(rank_);
         uint64_t used = 0, place[2] = {0, 0};
         const std::byte* last = nullptr;
@@ -127,7 +173,7 @@ class SharedTransport final : public Transport {
             if (r == rank_) continue;
             if (out[r].bytes == 0 || out[r].from != last || out[r].bytes != place[1]) {
                 place[0] = used, place[1] = out[r].bytes;
-                if (out[r].bytes > 0) std::memcpy(begin + layout_.table() + used, out[r].from, out[r].bytes);
+                if (out[r].bytes > 0) std::memcpy(begin + layout_.data() + used, out[r].from, out[r].bytes);
                 used += (out[r].bytes + kLine - 1) / kLine * kLine;
                 last = out[r].bytes > 0 ? out[r].from : nullptr;
             }
@@ -137,33 +183,43 @@ class SharedTransport final : public Transport {
 
     void ring(uint32_t rank) const {
         RankState& s = state(rank);
+        if (s.sleeping.load() == 0) return;
         s.bell.fetch_add(1);
-        if (s.sleeping.load() != 0) syscall(SYS_futex, &s.bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+        syscall(SYS_futex, &s.bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
     }
 
-    // Until `happened`; `rank` is who can make it so. Looks for a little while, then sleeps on the rank's own bell.
+    // Ranks may be bound to some CPUs each, or all be in a container that has few. Once all have come.
+    bool has_cpus_for_all() const {
+        int cpus = 0;
+        for (size_t i = 0; i < kCpuWords; ++i) {
+            uint64_t any = 0;
+            for (uint32_t r = 0; r < ranks_; ++r) any |= state(r).cpus[i].load();
+            cpus += std::popcount(any);
+        }
+        return static_cast<int>(ranks_) <= std::min(cpus, cgroup_limits().cpus.value_or(cpus));
+    }
+
+    // Until `happened`; `rank` is who can make it so.
     template <typename Happened>
     Status wait(const Happened& happened, uint32_t rank, Clock::time_point deadline) {
         if (happened()) return {};
-        const auto spin_end = Clock::now() + kSpin;
-        do {
+        if (!looks_) looks_ = has_cpus_for_all();
+        for (const auto end = Clock::now() + kSpin; *looks_ && Clock::now() < end;)
             for (int i = 0; i < 64; ++i) {
                 if (happened()) return {};
                 pause_cpu();
             }
-        } while (Clock::now() < spin_end);
         RankState& self = state(rank_);
         auto look = Clock::now() + kLook;
         for (;;) {
             const uint32_t bell = self.bell.load();
             self.sleeping.store(1);
-            const bool there = happened();
-            if (!there) {
+            if (!happened() && state(rank).left.load() == 0) {
                 const timespec most{0, std::chrono::nanoseconds(kLook).count()};
                 syscall(SYS_futex, &self.bell, FUTEX_WAIT, bell, &most, nullptr, 0);
             }
             self.sleeping.store(0);
-            if (there || happened()) return {};
+            if (happened()) return {};
             const auto now = Clock::now();
             if (now >= deadline) return {HCCL_E_TIMEOUT, concat("missing: rank ", rank)};
             if (state(rank).left.load() != 0 && !happened())
@@ -179,6 +235,7 @@ class SharedTransport final : public Transport {
     const uint32_t rank_, ranks_;
     const News news_;
     uint64_t round_ = 0;
+    std::optional<bool> looks_;  // before it sleeps
 };
 
 // Whatever can move on does; when nothing can, wait for the first that is not done.
@@ -195,8 +252,7 @@ Status SharedTransport::transfer(std::span<const Transfer> batch, Clock::time_po
     };
     const auto can_move = [&](size_t i) {
         const ChannelState& s = state_of(batch[i]);
-        const uint64_t written = s.written.load(std::memory_order_acquire),
-                       read = s.read.load(std::memory_order_acquire);
+        const uint64_t written = s.written.load(), read = s.read.load();
         return batch[i].sends ? written - read < 2 : written > read;
     };
     const auto move = [&](size_t i) -> Status {
@@ -208,7 +264,7 @@ Status SharedTransport::transfer(std::span<const Transfer> batch, Clock::time_po
             const Piece header{t.bytes, static_cast<uint32_t>(t.type)};
             std::memcpy(at, &header, sizeof header);
             std::memcpy(at + kLine, t.data + moved[i], n);
-            s.written.fetch_add(1, std::memory_order_release);
+            s.written.fetch_add(1);
         } else {
             const std::byte* const at = piece(t.peer, rank_, s.read.load(std::memory_order_relaxed));
             Piece header;
@@ -218,7 +274,7 @@ Status SharedTransport::transfer(std::span<const Transfer> batch, Clock::time_po
                                             describe(header.transfer_bytes, header.type), " to rank ", rank_,
                                             ", which receives ", describe(t))};
             std::memcpy(t.data + moved[i], at + kLine, n);
-            s.read.fetch_add(1, std::memory_order_release);
+            s.read.fetch_add(1);
         }
         moved[i] += n;
         ring(t.peer);
@@ -246,7 +302,7 @@ Status SharedTransport::transfer(std::span<const Transfer> batch, Clock::time_po
     for (const Transfer& t : batch) {
         if (!t.sends) continue;
         const ChannelState& s = channel_state(rank_, t.peer);
-        const auto taken = [&] { return s.read.load(std::memory_order_acquire) == s.written.load(); };
+        const auto taken = [&] { return s.read.load() == s.written.load(); };
         GRADUS_TRY(wait(taken, t.peer, deadline));
     }
     return {};

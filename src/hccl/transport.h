@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <vector>
 
 #include "base/cpu.h"
 #include "base/status.h"
@@ -33,6 +35,19 @@ class Transport {
     virtual size_t chunk() const = 0;
     // All ranks: out[r] to rank r, in[r] from rank r; nothing with oneself.
     virtual Status exchange(std::span<const Outgoing> out, std::span<Incoming> in, Clock::time_point deadline) = 0;
+    // The first exchange of a call, with what the ranks say about it: `said` by this one, the same number of bytes by
+    // all others. Nothing is taken unless `agree`, which may look at what is then in `heard`, one rank's behind the
+    // other's, has nothing against it. In two exchanges, unless a transport can do it in one.
+    virtual Status open(std::span<const std::byte> said, std::span<std::byte> heard,
+                        const std::function<Status()>& agree, std::span<const Outgoing> out, std::span<Incoming> in,
+                        Clock::time_point deadline) {
+        std::vector<Outgoing> words(out.size(), {said.data(), said.size()});
+        std::vector<Incoming> answers(in.size());
+        for (size_t r = 0; r < answers.size(); ++r) answers[r] = {heard.data() + r * said.size(), said.size()};
+        GRADUS_TRY(exchange(words, answers, deadline));
+        GRADUS_TRY(agree());
+        return exchange(out, in, deadline);
+    }
     // Sends and receives with some ranks, all at once, in order between two.
     virtual Status transfer(std::span<const Transfer> batch, Clock::time_point deadline) = 0;
     // This rank goes of its own will: whoever needs it from now on does not wait.

@@ -32,7 +32,8 @@ class Failures : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(Failures, RanksDisagree) {
-    Buffer x(4096);
+    constexpr size_t kEach = 1 << 20;
+    Buffer x(3 * kEach);
     struct Difference {
         const char* words;
         uint64_t count;
@@ -40,15 +41,17 @@ TEST_P(Failures, RanksDisagree) {
         HcclReduceOp op;
     };
     for (const Difference& d : {Difference{"count 8 on rank 1, 7 on rank 0", 8, kF32, kSum},
+                                Difference{"count 262144 on rank 1, 7 on rank 0", kEach / 4, kF32, kSum},
                                 Difference{"dataType int32 on rank 1, fp32 on rank 0", 7, HCCL_DATA_TYPE_INT32, kSum},
                                 Difference{"op max on rank 1, sum on rank 0", 7, kF32, HCCL_REDUCE_MAX}}) {
         World w(3, GetParam());
         ASSERT_TRUE(w.made);
         for (uint32_t r = 0; r < 3; ++r)
-            ASSERT_EQ(HcclAllReduce(x.data() + 1024 * r, x.data() + 1024 * r, r == 1 ? d.count : 7,
+            ASSERT_EQ(HcclAllReduce(x.data() + kEach * r, x.data() + kEach * r, r == 1 ? d.count : 7,
                                     r == 1 ? d.type : kF32, r == 1 ? d.op : kSum, w.comms[r], w.streams[r]),
                       0);
         expect_all_fail(w, {"HcclAllReduce", d.words}, HCCL_E_PARA);
+        EXPECT_EQ(x.read(), std::vector<unsigned char>(3 * kEach, 0xEE)) << d.words;  // nothing was taken
     }
     {
         World w(2, GetParam());
