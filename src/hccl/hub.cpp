@@ -34,6 +34,7 @@ struct Connection {
     Socket socket;
     Clock::time_point since = Clock::now();
     bool known = false, up = false;
+    bool leaving = false;  // as soon as all are up
     bool refused = false;  // has been told why, and is read until it goes: a reset would take the words back
     uint32_t rank = 0;
     std::string received;
@@ -264,11 +265,17 @@ class Hub {
 
     void up(Connection& c) {
         if (!std::exchange(c.up, true)) ++ups_;  // some may have left again
-        complete_ |= ups_ == ranks_;
+        if (complete_ || ups_ != ranks_) return;
+        complete_ = true;
+        for (const auto& o : connections_)
+            if (o->leaving && o->socket.open()) leave(*o);
     }
 
-    // Its process may end as soon as it sees the connection closed: the others must know before.
+    // Its process may end as soon as it sees the connection closed, and the hub with it: the others must know before,
+    // and be up.
     void leave(Connection& c) {
+        c.leaving = c.up && !complete_ && is_own_process(c.socket);
+        if (c.leaving) return;
         if (c.up) {
             left_.resize(ranks_);
             left_[c.rank] = 1;

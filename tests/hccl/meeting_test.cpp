@@ -170,6 +170,22 @@ TEST_F(Meeting, ItsProcessEnds) {
     }
 }
 
+// And at once: others may still be about to say that they have all they need.
+TEST_F(Meeting, ItsProcessEndsAtOnce) {
+    for (int time = 0; time < 30; ++time) {
+        const Path path;
+        EXPECT_EQ(in_processes(4,
+                               [&](uint32_t rank) {
+                                   HcclComm comm = nullptr;
+                                   EXPECT_RANK(aclrtSetDevice(0) == 0);
+                                   EXPECT_RANK(init_by_file(path.name, 4, rank, &comm) == 0);
+                                   EXPECT_RANK(HcclCommDestroy(comm) == 0);
+                                   return 0;
+                               }),
+                  (std::vector<int>{0, 0, 0, 0}));
+    }
+}
+
 // Who is there and who comes hear the same, long before their time is over; by both kinds of sockets.
 TEST_F(Meeting, RanksCountDifferently) {
     for (const bool by_tcp : {false, true}) {
