@@ -14,7 +14,7 @@
 #endif
 #endif
 #if defined(GRADUS_ASAN)
-#include <sanitizer/allocator_interface.h>
+extern "C" size_t __sanitizer_get_current_allocated_bytes(void);  // GCC has it, but not the header
 #endif
 
 namespace gradus::fuzz {
