@@ -285,7 +285,7 @@ class Judge {
             // f32 has a range that f16 has not: what would be left of its numbers explains anything
             if (s_.allowance.kernel == ACL_FLOAT && noise.peak() > 0.0625) continue;
             // truncated sums lose so much that it would explain anything, but always the same way
-            if (!near(noise, sums ? kNearSums : kNear) || is_local(noise)) continue;
+            if (!near(noise, sums ? kNearSums : truncates ? 1 : kNear) || is_local(noise)) continue;
             if (truncates && Comparison(s_, m_.tolerance, other, slack).likeness() < 0.8) continue;
             Errors beside = outliers_beside(other, noise, sums || truncates, slack);
             if (beside.at.empty()) return decide(Verdict::imprecise, imprecise_sentence(name, noise));
@@ -418,7 +418,8 @@ class Judge {
             if (static_cast<double>(rest.at.size()) > 0.01 * static_cast<double>(errors.at.size()))
                 reason += "; besides, " + words_for(surface, rest, slack);
         } else {
-            reason = words_for(surface, errors, slack);
+            // what is no larger than rounding, but no rounding
+            reason = words_for(surface, errors.at.empty() ? errors_beyond(s_, m_.tolerance, 0) : errors, slack);
             if (j_.causes.empty() && !instead.empty()) reason += "; " + instead;
             reason += about_the_rest(errors);
         }

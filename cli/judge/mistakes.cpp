@@ -175,7 +175,8 @@ class Search {
         for (const int64_t step : {16, 8, 4, 2, 1})
             for (const auto& [down, up] : {std::pair{-step, int64_t{0}}, {step, 0}, {0, -step}, {0, step}}) {
                 const int64_t from = begin + down, to = end + up;
-                if (found() || from < 0 || to > sum.mistake.terms || from >= to) continue;
+                const bool part = from >= 0 && to <= sum.mistake.terms && from < to && to - from < sum.mistake.terms;
+                if (found() || !part) continue;
                 if (consider(sum, {from, to})) begin = from, end = to;
             }
     }
