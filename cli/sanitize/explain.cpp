@@ -189,7 +189,7 @@ aclrtFree(host);)",
 aclrtFreeHost(host);)"},
     {"context", "error",
      "A thread without a device gives work to a stream; a stream of another context than the thread's current one is "
-     "given work, asked or waited for; an event is recorded on a stream of another device, or waited for by one.",
+     "given work; an event is recorded on a stream of another device, or waited for by one.",
      R"(aclrtSetDevice(1);  // the stream is one of device 0
 swi_glu(x, y, stream);
 aclrtSynchronizeStream(stream);)",

@@ -73,8 +73,8 @@ struct AllocationInfo {
 };
 
 // How a thread uses what does not belong to its current context: its work is refused; it has no context at all, and
-// gives work; it waits for the stream, or looks at it; the event and the stream belong to different devices.
-enum class Elsewhere { refused, without_context, looked_at, other_device };
+// gives work; the event and the stream belong to different devices.
+enum class Elsewhere { refused, without_context, other_device };
 
 // What one observer tells the others: a mistake of the program's.
 struct Finding {

@@ -11,7 +11,7 @@ namespace {
 
 Status synchronize(aclrtStream handle, int32_t timeout_ms) {
     GRADUS_TRY(check_timeout(timeout_ms));
-    auto stream = find_stream_to_look_at(handle);
+    auto stream = find_stream(handle);
     if (!stream.ok()) return stream.status();
     Text why;
     const int code = (*stream)->synchronize(timeout_ms, &why);
@@ -85,7 +85,7 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) 
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
     return guarded(__func__, kAcl, [&]() -> Status {
         GRADUS_TRY(not_null(kAcl, "status", status));
-        auto found = find_stream_to_look_at(stream);
+        auto found = find_stream(stream);
         if (!found.ok()) return found.status();
         *status = (*found)->idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
         if (const int code = (*found)->error(); code != 0) return {code, "stream: work that was queued failed"};

@@ -94,13 +94,6 @@ void tell_elsewhere(const void* handle, Elsewhere how) {
     observe([&](Observer& o) { o.on_other_context(handle, how); });
 }
 
-Result<std::shared_ptr<Stream>> find_stream_to_look_at(aclrtStream handle) {
-    auto stream = find_stream(handle);
-    if (observed() && stream.ok() && current != nullptr && (*stream)->context() != current)
-        tell_elsewhere(handle, Elsewhere::looked_at);
-    return stream;
-}
-
 Result<std::shared_ptr<Stream>> find_stream_here(aclrtStream handle) {
     auto stream = find_stream(handle);
     if (!stream.ok() || (*stream)->context() == current || !config_or_default().limits) return stream;

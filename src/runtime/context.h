@@ -49,9 +49,6 @@ Status set_current_context(aclrtContext handle);
 
 // find_stream, for what the device does only on streams of the current context (107003); with limits off, on any.
 Result<std::shared_ptr<Stream>> find_stream_here(aclrtStream handle);
-// The same for waiting and looking, which are allowed here: who observes is told.
-Result<std::shared_ptr<Stream>> find_stream_to_look_at(aclrtStream handle);
-
 void tell_elsewhere(const void* handle, Elsewhere how);  // where limits are on
 
 Result<aclrtStream> create_stream();

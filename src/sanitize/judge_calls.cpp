@@ -177,14 +177,12 @@ void Sanitizer::on_other_context(const void* handle, Elsewhere how) {
     if (calls.depth == 0) return;
     calls.innermost().elsewhere = handle;
     if (how == Elsewhere::refused || calls.in_host_function > 0 || !options_.memcheck || !options_.api_errors) return;
-    const bool none = how == Elsewhere::without_context, event = how == Elsewhere::other_device;
-    const std::string code = std::to_string(none ? ACL_ERROR_RT_CONTEXT_NULL : ACL_ERROR_RT_STREAM_CONTEXT);
-    const char* const why = none    ? "the calling thread has no device"
-                            : event ? "the event and the stream belong to different devices"
-                                    : "the stream belongs to another context than the calling thread's current one";
-    const std::string answer = event ? ", which the device refuses" : "; the device answers " + code;
+    const bool event = how == Elsewhere::other_device;
+    const std::string code = std::to_string(ACL_ERROR_RT_CONTEXT_NULL);
+    const std::string why = event ? "the event and the stream belong to different devices, which the device refuses"
+                                  : "the calling thread has no device; the device answers " + code;
     Finding finding{"context", Level::error,
-                    "",        {{std::string(current_function()) + ": " + why + answer, site()}},
+                    "",        {{std::string(current_function()) + ": " + why, site()}},
                     "",        {{"function", current_function()}}};
     tell_makers(finding, handle);
     if (!event) finding.keys.emplace_back("code", code);

@@ -515,6 +515,23 @@ CORRECT(two_contexts) {
     MUST(aclrtDestroyContext(second));
 }
 
+CORRECT(stream_of_another_context_synchronised) {
+    Buffer x(kX), y(kY);
+    aclrtContext first = nullptr, second = nullptr;
+    MUST(aclrtGetCurrentContext(&first));
+    {
+        Stream s;
+        glu(x, y, s);
+        MUST(aclrtCreateContext(&second, 0));
+        aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
+        MUST(aclrtStreamQuery(s, &status));
+        sync(s);
+        MUST(aclrtSetCurrentContext(first));
+    }
+    read(y);
+    MUST(aclrtDestroyContext(second));
+}
+
 // CANN's guide: an event may be recorded, or waited for, by streams of its own device alone, and synchronised and asked
 // by anybody.
 CORRECT(event_of_another_device_synchronised) {

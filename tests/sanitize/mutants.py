@@ -95,8 +95,6 @@ RULES = {"src/sanitize/order.cpp": {
     "a device's synchronisation is of the current context": (
         "if (stream->context() != context->handle || stream->running_here()) continue;",
         "if (stream->running_here()) continue;"),
-    "waiting for a stream of another context is told": (
-        "        tell_elsewhere(handle, Elsewhere::looked_at);", "        {}"),
     "work for a stream of another context is told": (
         "    tell_elsewhere(handle, current != nullptr ? Elsewhere::refused : Elsewhere::without_context);\n", ""),
 }, "src/runtime/report.cpp": {

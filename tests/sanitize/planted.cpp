@@ -779,31 +779,6 @@ struct OtherDevice {
 };
 
 // expect context
-PLANTED(stream_of_another_device_synchronised) {
-    Buffer x(kX);
-    Stream s;  // b
-    MUST(aclrtMemsetAsync(x, kX, 0, kX, s));
-    if (mended) sync(s);
-    const OtherDevice other;
-    if (!mended) sync(s);  // a
-}
-
-// expect context
-PLANTED(stream_of_another_context_asked) {
-    aclrtContext first = nullptr, second = nullptr;
-    MUST(aclrtGetCurrentContext(&first));
-    {
-        Stream s;  // b
-        MUST(aclrtCreateContext(&second, 0));
-        if (mended) MUST(aclrtSetCurrentContext(first));
-        aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
-        MUST(aclrtStreamQuery(s, &status));  // a
-        MUST(aclrtSetCurrentContext(first));
-    }
-    MUST(aclrtDestroyContext(second));
-}
-
-// expect context
 PLANTED(event_of_another_device_recorded) {
     Event mine;
     Stream s;
