@@ -1,6 +1,7 @@
 #include "fuzz/alive.h"
 
 #include <malloc.h>
+#include <unistd.h>
 
 #include <cstdio>
 
@@ -14,7 +15,10 @@
 #endif
 #endif
 #if defined(GRADUS_ASAN)
-extern "C" size_t __sanitizer_get_current_allocated_bytes(void);  // GCC has it, but not the header
+extern "C" {  // GCC has them, but not the header
+size_t __sanitizer_get_current_allocated_bytes(void);
+size_t __sanitizer_get_heap_size(void);
+}
 #endif
 
 namespace gradus::fuzz {
@@ -32,7 +36,9 @@ Alive alive() {
         std::fclose(file);
     }
 #if defined(GRADUS_ASAN)
-    return {__sanitizer_get_current_allocated_bytes(), mapped};
+    // without what it keeps of freed blocks
+    return {__sanitizer_get_current_allocated_bytes(),
+            mapped - __sanitizer_get_heap_size() / static_cast<size_t>(sysconf(_SC_PAGESIZE))};
 #else
     return {mallinfo2().uordblks, mapped};
 #endif

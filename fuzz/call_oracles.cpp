@@ -15,7 +15,7 @@ using Results = testing::Call::Results;
 
 Array array_of(const cli::Tensor& tensor) {
     Array array(tensor.dtype(), tensor.shape());
-    std::memcpy(array.bytes.data(), tensor.data(), array.bytes.size());
+    if (!array.bytes.empty()) std::memcpy(array.bytes.data(), tensor.data(), array.bytes.size());
     return array;
 }
 
