@@ -19,7 +19,7 @@ cd "$(dirname "$0")"
 jobs=$(nproc)
 
 say() { printf '== %s\n' "$*" >&2; }
-usage() { sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 2; }
 
 # Packages listed in a file that are not installed yet.
 missing() { sed 's/#.*//' "$1" | while read -r package; do
@@ -178,14 +178,15 @@ check_faults() {  # every memory, mapping and thread refused once and for good; 
     build asan faults_test
     GRADUS_TEST_LONG=1 build/asan/tests/faults/faults_test --gtest_brief=1
 }
+build_fuzz() { build fuzz fuzz_call fuzz_runtime fuzz_views fuzz_words fuzz_npy fuzz_gemm; }
 check_fuzz() {  # libFuzzer on every target, FUZZ_MINUTES in all, a core each; fuzz/README.md
     local shares=("call 4" "runtime 2" "views 1" "words 1" "npy 1" "gemm 1")
-    build fuzz fuzz_call fuzz_runtime fuzz_views fuzz_words fuzz_npy fuzz_gemm
+    build_fuzz
     printf '%s\n' "${shares[@]}" \
         | xargs -P "$jobs" -L 1 fuzz/libfuzzer.sh build/fuzz $((${FUZZ_MINUTES:-10} * 60 * jobs / 10))
 }
 check_soak() {  # fuzzing and ThreadSanitizer, side by side and for long
-    build fuzz fuzz_call fuzz_runtime fuzz_views fuzz_words fuzz_npy fuzz_gemm
+    build_fuzz
     build tsan fuzz_runtime
     build release fuzz_runtime fuzz_call
     testing/soak.sh build/fuzz build/tsan build/release "${SOAK_MINUTES:-180}"
