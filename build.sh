@@ -9,10 +9,10 @@
 #   ./build.sh bench --torch [case…]        gradus.torch, forward and backward, beside PyTorch's own ways
 #   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
 #   ./build.sh deb                          Debian packages into build/deb, with an SPDX list of what they are made of
-#   ./build.sh check [part…]                everything long, once a night: format tidy sweeps isa asan tsan faults fuzz pages
-#                                           valgrind alloc-free abi (FUZZ_MINUTES, 10 unless set); and once a week: coverage
-#                                           package repro arm mutants; once a release: soak (SOAK_MINUTES, 180 unless set),
-#                                           numbers
+#   ./build.sh check [part…]                everything long, once a night: format sweeps isa asan tsan faults fuzz pages
+#                                           valgrind (FUZZ_MINUTES, 10 unless set); and once a week: tidy alloc-free abi
+#                                           coverage package repro arm mutants; once a release: soak (SOAK_MINUTES, 180
+#                                           unless set), numbers
 #   ./build.sh clean                        remove build/
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -241,7 +241,7 @@ check_mutants() {
 }
 check() {  # [part…]: one part, or several one after the other, to the end even where one fails
     local part start failed=()
-    [ $# -gt 0 ] || set -- format tidy sweeps isa asan tsan faults fuzz pages valgrind alloc-free abi
+    [ $# -gt 0 ] || set -- format sweeps isa asan tsan faults fuzz pages valgrind
     for part; do declare -F "check_${part//-/_}" >/dev/null || usage; done
     need packages.txt
     need packages-check.txt
