@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/judge/errors.h"
+#include "cli/judge/words.h"
 
 namespace gradus::cli {
 namespace {
@@ -12,19 +13,6 @@ namespace {
 // An arithmetic explains errors of up to so many times its own noise. Golden sums rows and then their sums; a chain
 // over all the terms has partial sums as large as they get, and errors accordingly.
 constexpr double kNear = 3, kNearSums = 16;
-
-std::string misplaced_words(const Judgement& j, const Place& where, int64_t count, double largest) {
-    const char* verb = where.singular ? "is" : "are";
-    if (j.nan_extra == count) return fmt::format("{} {} NaN where a number is expected", where.words, verb);
-    if (j.nan_missing == count)
-        return fmt::format("{} {} not NaN where NaN is expected: it must spread", where.words, verb);
-    if (j.inf_extra == count && j.inf_missing == 0)
-        return fmt::format("{} {} Inf where at most {:.4g} is expected: an intermediate overflows{}", where.words, verb,
-                           largest, j.dtype == ACL_FLOAT16 ? ", as f16 does beyond 65504" : "");
-    if (j.inf_missing == count) return fmt::format("{} {} not Inf where Inf is expected", where.words, verb);
-    return fmt::format("{}: NaN or Inf is not where it is expected ({} NaN and {} Inf too many, {} and {} missing)",
-                       where.words, j.nan_extra, j.inf_extra, j.nan_missing, j.inf_missing);
-}
 
 // All differences at most one ulp (and what f32 leaves before it) and towards zero; rounded to nearest, one in two
 // would go the other way.
@@ -34,42 +22,13 @@ bool truncated(const Measured& m) {
            static_cast<double>(m.towards_zero) >= 0.98 * differing;
 }
 
-double share(int64_t part, int64_t whole) {
-    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
-}
-
-// What arithmetic of less precision would leave errors like these, by the numbers alone.
-std::string imprecision(const Measured& m) {
-    const Judgement& j = m.judgement;
-    const double one_way = share(m.towards_zero, m.towards_zero + m.away);
-    const double size = std::log2(std::max(j.relative_l2, 0x1p-60));
-    // one rounding to n bits leaves 2^-(n + 1.2) of the values, truncation twice that; more is more than one of them
-    const auto narrow = [&](const char* name, int digits, int64_t got, int64_t want) -> std::string {
-        if (share(got, m.got_nonzero) < 0.999 || share(want, m.want_nonzero) > 0.5) return "";
-        if (size > -digits + 0.2)
-            return fmt::format(
-                "every value is a number of {0}, and about 2^{1:.1f} of the values off: looks like sums "
-                "carried in {0}",
-                name, size);
-        return fmt::format("every value is a number of {}: the result was {} to {} on its way", name,
-                           one_way > 0.98 ? "truncated" : "rounded", name);
-    };
-    if (std::string words = narrow("bf16", 8, m.got_bf16, m.want_bf16); !words.empty()) return words;
-    if (std::string words = narrow("f16", 11, m.got_f16, m.want_f16); !words.empty()) return words;
-    const char* direction = one_way > 0.7   ? "mostly towards zero"
-                            : one_way < 0.3 ? "mostly away from zero"
-                                            : "to both sides";
-    return fmt::format("errors in {:.0f} % of the elements, {}, about 2^{:.1f} of the values",
-                       100 * share(j.differing, j.count), direction, size);
-}
-
 class Judge {
   public:
     Judge(const Subject& subject, const JudgeOptions& options, const Answers* answers)
         : s_(subject), answers_(answers), m_(measure(subject, options)), j_(m_.judgement) {}
 
     Judgement run() {
-        assume();
+        if (!exact() && !s_.magnitude.given()) j_.assumed = assumed_words(s_.allowance);
         if (flushes() && !(j_.beyond_kept == 0 && keeps()))  // where terms cancel, 0 may be as right as a tiny number
             decide_flushed();
         else
@@ -84,22 +43,14 @@ class Judge {
 
     void decide(Verdict verdict, std::string reason) { j_.verdict = verdict, j_.reason = std::move(reason); }
 
-    void assume() {
-        if (exact() || s_.magnitude.given()) return;
-        j_.assumed = fmt::format(
-            "no magnitude is known: that of an element was taken to be the largest of its row, its "
-            "sums to have {:g} terms, and its kernel to compute in {}",
-            s_.allowance.terms, dtype_name(s_.allowance.kernel));
-    }
-
     void decide() {
         if (j_.differing == 0) return decide(Verdict::equal, "equal bit by bit");
         if (j_.misplaced()) return decide_misplaced();
         if (exact()) return accuse(errors_beyond(s_, m_.tolerance, 0), 0, "");
         // truncation stays within what is promised of f32; it is a choice all the same, and its name helps. Among the
         // subnormals it leaves more of the magnitude than any other rounding
-        if (truncated(m_)) return decide(Verdict::rounded, truncation_sentence());
-        if (j_.beyond_kept == 0 && keeps()) return decide(Verdict::kept, kept_sentence());
+        if (truncated(m_)) return decide(Verdict::rounded, truncated_words(m_));
+        if (j_.beyond_kept == 0 && keeps()) return decide(Verdict::kept, kept_words(s_, j_));
         if (!simulates()) return decide_alone();
         decide_by_simulation();
     }
@@ -135,17 +86,6 @@ class Judge {
                            judgement.reason, m_.flushed, least, dtype_name(j_.dtype)));
     }
 
-    std::string kept_sentence() const {
-        const std::string few = fmt::format("{} of {} elements differ, ", j_.differing, j_.count);
-        if (!s_.magnitude.given())
-            return few + (j_.worst_ulps <= 1 ? "by one ulp at most: rounding explains it"
-                                             : fmt::format("by no more than f32 rounding leaves beside the largest of "
-                                                           "the row (up to {:.3g} ulps of small values)",
-                                                           j_.worst_ulps));
-        return few + fmt::format("none by more than one rounding and {:.2g} of its magnitude{}", j_.kept_share,
-                                 s_.allowance.roundings > 0 ? ", which the stated roundings leave" : "");
-    }
-
     // --- NaN and Inf
 
     void decide_misplaced() {
@@ -170,28 +110,15 @@ class Judge {
         const Errors errors = errors_beyond(s_, m_.tolerance, j_.kept_share);
         const Explained explained = recognise(s_, m_.tolerance, surface, errors, 0);
         if (explained.accuses()) return accuse(errors, 0, "");
-        if (share(j_.beyond_any, j_.count) > 0.1 && j_.relative_l2 > 0.7 && j_.correlation < 0.5)
+        if (share_of(j_.beyond_any, j_.count) > 0.1 && j_.relative_l2 > 0.7 && j_.correlation < 0.5)
             return decide(Verdict::wrong,
                           fmt::format("unlike what is expected: {:.0f} % of the elements are wrong, correlation {:.2f}",
-                                      100 * share(j_.beyond_any, j_.count), j_.correlation));
+                                      100 * share_of(j_.beyond_any, j_.count), j_.correlation));
         if (const Errors outliers = errors_beyond(s_, m_.tolerance, outlier_share(0)); !outliers.at.empty())
             return accuse(outliers, 0, "");
-        if (j_.beyond_rounded == 0)
-            return decide(
-                Verdict::rounded,
-                fmt::format("{} of {} elements are farther off than one rounding, none by more than {:.2g} of "
-                            "the largest of its row",
-                            j_.beyond_kept, j_.count, j_.rounded_share));
+        if (j_.beyond_rounded == 0) return decide(Verdict::rounded, rounded_words(j_));
         if (j_.beyond_any > 0) return accuse(errors_beyond(s_, m_.tolerance, j_.any_share), 0, "");
-        decide(Verdict::imprecise, imprecision(m_) + guess());
-    }
-
-    std::string guess() const {
-        const double size = std::log2(std::max(j_.relative_l2, 0x1p-60));
-        if (imprecision(m_).rfind("every", 0) == 0) return "";
-        if (j_.dtype == ACL_BF16 || size > -8) return ": looks like sums carried in bf16 (or f16), not in f32";
-        if (j_.dtype == ACL_FLOAT16 || size > -14) return ": looks like sums or factors carried in f16, not in f32";
-        return ": looks like a chain of f32 additions that is too long, or an f32 function of few digits";
+        decide(Verdict::imprecise, imprecise_words(m_));
     }
 
     // Sixteen times what nine in ten stay below: of 1e8 normally distributed errors the largest would be at 3.5 times.
@@ -263,7 +190,7 @@ class Judge {
                 if (s_.allowance.kernel == ACL_FLOAT) return accuse({rows, 1, 0}, slack, "");
                 return decide_imprecise({rows, 1, 0}, slack);  // a sum may be off, and with it a row
             }
-            return decide(Verdict::rounded, rounded_sentence());
+            return decide(Verdict::rounded, rounded_words(m_, noise_name_, noise_));
         }
         const Surface surface(s_);
         const Explained explained = recognise(s_, m_.tolerance, surface, errors, slack);
@@ -275,7 +202,7 @@ class Judge {
 
     void decide_imprecise(const Errors& errors, double slack) {
         // to nearest, errors go both ways; truncated or lost below the last place, towards zero
-        if (m_.away >= 16 && share(m_.away, m_.away + m_.towards_zero) > 0.97 && !narrow_sums_do(errors, slack, {}))
+        if (m_.away >= 16 && share_of(m_.away, m_.away + m_.towards_zero) > 0.97 && !narrow_sums_do(errors, slack, {}))
             return accuse(errors, slack, "no rounding does that: every result is too large in size");
         std::optional<Errors> outliers;  // beside one of the arithmetics
         for (const std::string name : candidates()) {
@@ -288,7 +215,7 @@ class Judge {
             if (!near(noise, sums ? kNearSums : truncates ? 1 : kNear) || is_local(noise)) continue;
             if (truncates && Comparison(s_, m_.tolerance, other, slack).likeness() < 0.8) continue;
             Errors beside = outliers_beside(other, noise, sums || truncates, slack);
-            if (beside.at.empty()) return decide(Verdict::imprecise, imprecise_sentence(name, noise));
+            if (beside.at.empty()) return decide(Verdict::imprecise, imprecise_words(m_, name, noise));
             if (!outliers) outliers = std::move(beside);
         }
         if (outliers) return accuse(*outliers, slack, "");
@@ -304,15 +231,6 @@ class Judge {
         Errors outliers = errors_beyond(s_, m_.tolerance, most);
         if (outliers.at.empty()) outliers.at = noisy_rows(other, sums ? 2 * kNearSums * noise.peak() : 0);
         return outliers;
-    }
-
-    std::string imprecise_sentence(const std::string& name, const Noise& noise) const {
-        const std::string type = name.substr(0, name.find('_'));
-        const std::string what = name.ends_with("_sums")        ? "sums carried in " + type
-                                 : name.ends_with("_truncated") ? "sums truncated to " + type
-                                                                : "factors rounded to " + type;
-        return fmt::format("{}: as much as {} leave on these inputs (2^{:.1f} of the magnitude, here 2^{:.1f})",
-                           imprecision(m_), what, std::log2(noise.peak()), std::log2(m_.noise.peak()));
     }
 
     // A sum that is carried in few bits stands still from some term on, as if the rest of it were missing; what is
@@ -357,26 +275,6 @@ class Judge {
         return found;
     }
 
-    std::string truncation_sentence() const {
-        return fmt::format(
-            "all differences are towards zero and {} one ulp ({:.0f} % of the elements): truncated, not "
-            "rounded to nearest",
-            j_.worst_ulps < 1 ? "below" : "of", 100 * share(m_.towards_zero + m_.away, m_.want_nonzero));
-    }
-
-    std::string rounded_sentence() const {
-        const bool products = noise_name_.ends_with("_products");
-        const std::string what = noise_name_ == "f32"
-                                     ? "f32 sums in another order"
-                                     : fmt::format("{} rounded to {} on the way",
-                                                   products ? "factors and products" : "factors", kernel_name());
-        return fmt::format(
-            "{} of {} elements are farther off than this library promises, as much as {} leave (2^{:.1f} "
-            "of the magnitude, here 2^{:.1f})",
-            j_.beyond_kept, j_.count, what, std::log2(std::max(noise_.peak(), 0x1p-60)),
-            std::log2(std::max(m_.noise.peak(), 0x1p-60)));
-    }
-
     // --- wrong
 
     const FoundMistake& mistake(const Errors& errors, double slack) {
@@ -395,7 +293,8 @@ class Judge {
             words += (words.empty() ? "" : "; besides, ") + cause.sentence;
             j_.causes.push_back(cause);
         }
-        const double left = share(static_cast<int64_t>(explained.rest.size()), static_cast<int64_t>(errors.at.size()));
+        const double left =
+            share_of(static_cast<int64_t>(explained.rest.size()), static_cast<int64_t>(errors.at.size()));
         if (explained.causes.empty()) return plain_sentence(s_, surface, errors.at, errors.step);
         if (left > 0.01) words += "; besides, " + plain_sentence(s_, surface, explained.rest, errors.step);
         return words;
