@@ -1,6 +1,7 @@
 """gradus sanitize, as a user calls it."""
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -15,6 +16,10 @@ SANITIZED = os.environ.get("SANITIZED", "")  # by the compiler
 def sanitize(*words, environment=None):
     return subprocess.run([GRADUS, "sanitize", *words], capture_output=True, text=True, timeout=100,
                           env=dict(os.environ, **(environment or {})))
+
+
+def sources(folder):
+    return "".join(path.read_text() for path in pathlib.Path(HERE, folder).glob("*.cpp"))
 
 
 class Command(unittest.TestCase):
@@ -79,7 +84,7 @@ class Command(unittest.TestCase):
                 html = file.read()
             self.assertEqual(html.count("<svg"), 2)  # for a screen, and for a telephone
             self.assertEqual(html.count("nothing orders the two</text>"), 2)
-            self.assertIn("planted.cpp", html)
+            self.assertIn("race.cpp", html)
             with open(lines) as file:
                 self.assertEqual([json.loads(line)["id"] for line in file], ["race"])
             with open(log) as file:
@@ -142,7 +147,7 @@ class Command(unittest.TestCase):
         bad = sanitize("--tool", "leakcheck", "--schedules", "6", "--", PLANTED, "bits_depend_on_the_order")
         self.assertEqual(bad.returncode, 1, bad.stderr)
         self.assertRegex(bad.stderr, r"GRADUS_SCHEDULE=late: copy \d+ to the host brings other bits")
-        self.assertRegex(bad.stderr, r"planted.cpp:\d+ bits_depend_on_the_order")
+        self.assertRegex(bad.stderr, r"race.cpp:\d+ bits_depend_on_the_order")
 
     def test_findings_of_every_schedule(self):
         now = sanitize("--", VARIOUS, "polled_once", environment={"GRADUS_SCHEDULE": "now"})
@@ -175,8 +180,7 @@ class Command(unittest.TestCase):
             self.assertRegex(done.stderr, rf"GRADUS_SCHEDULE=late: copy \d+ to the host {text}\n.*various.cpp:\d+ {name}")
 
     def test_correct_programs_under_every_schedule(self):
-        with open(os.path.join(HERE, "correct.cpp")) as file:
-            names = re.findall(r"^CORRECT\((\w+)\)", file.read(), re.M)
+        names = re.findall(r"^CORRECT\((\w+)\)", sources("correct"), re.M)
         for schedule in ("now", "late", "random:3"):
             for name in names:
                 if "callback_waits" in name and schedule == "now":
@@ -190,9 +194,8 @@ class Command(unittest.TestCase):
         text = sanitize("--explain", "all").stdout
         with open(os.path.join(HERE, "../../docs/sanitizer.md")) as file:
             self.assertTrue(file.read().endswith(text), "docs/sanitizer.md: gradus sanitize --explain all")
-        with open(os.path.join(HERE, "planted.cpp")) as file:
-            expected = {word for line in re.findall(r"^// expect (.*)$", file.read(), re.M) for word in line.split()
-                        if "=" not in word}
+        expected = {word for line in re.findall(r"^// expect (.*)$", sources("planted"), re.M)
+                    for word in line.split() if "=" not in word}
         for name in expected:
             self.assertIn(f"### {name}\n", text)
         self.assertEqual(sanitize("--explain", "nonsense").returncode, 2)

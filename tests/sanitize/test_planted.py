@@ -1,4 +1,5 @@
 """Every planted program gives exactly its finding, its mended twin gives none, and so do the correct programs."""
+import glob
 import json
 import os
 import re
@@ -33,10 +34,16 @@ def run(program, *words, settings="on", expect_code=(0,)):
         return [f for f in found if "summary" not in f], text
 
 
-def parse(source, macro):
+def lines_in(folder):
+    for path in sorted(glob.glob(os.path.join(HERE, folder, "*.cpp"))):
+        for number, line in enumerate(read(path).splitlines(), 1):
+            yield os.path.basename(path), number, line
+
+
+def parse(folder, macro):
     """name → what its comment expects, and the lines marked a and b."""
     programs, expected, current = {}, "", None
-    for number, line in enumerate(read(os.path.join(HERE, source)).splitlines(), 1):
+    for file, number, line in lines_in(folder):
         if line.startswith("// expect "):
             expected = line[len("// expect "):].split()
         begin = re.match(rf"{macro}\((\w+)\) {{", line)
@@ -44,14 +51,14 @@ def parse(source, macro):
             current = programs[begin.group(1)] = {"expected": expected, "a": set(), "b": set()}
         mark = re.search(r"// ([ab])$", line.rstrip())
         if mark and current is not None:
-            current[mark.group(1)].add(number)
+            current[mark.group(1)].add((file, number))
     return programs
 
 
 def lines_of(finding, part):
     if part >= len(finding["parts"]):
         return set()
-    return {f["line"] for f in finding["parts"][part]["stack"] if os.path.basename(f["file"]) == "planted.cpp"}
+    return {(os.path.basename(f["file"]), f["line"]) for f in finding["parts"][part]["stack"]}
 
 
 class Planted(unittest.TestCase):
@@ -70,7 +77,7 @@ class Planted(unittest.TestCase):
                 self.assertTrue(program[mark] & lines_of(first, part), f"{name}: line {mark} {program[mark]}: {text}")
 
     def test_planted(self):
-        programs = parse("planted.cpp", "PLANTED")
+        programs = parse("planted", "PLANTED")
         self.assertGreater(len(programs), 45)
         with ThreadPoolExecutor(2) as pool:
             for result in [pool.submit(self.check, *item) for item in programs.items()]:
@@ -84,13 +91,13 @@ class Planted(unittest.TestCase):
 
     def test_mended(self):
         with ThreadPoolExecutor(2) as pool:
-            for result in [pool.submit(self.silent, PLANTED, name, "mended") for name in parse("planted.cpp", "PLANTED")]:
+            for result in [pool.submit(self.silent, PLANTED, name, "mended") for name in parse("planted", "PLANTED")]:
                 with self.subTest():
                     result.result()
 
     def test_correct(self):
         with ThreadPoolExecutor(2) as pool:
-            for result in [pool.submit(self.silent, CORRECT, name) for name in parse("correct.cpp", "CORRECT")]:
+            for result in [pool.submit(self.silent, CORRECT, name) for name in parse("correct", "CORRECT")]:
                 with self.subTest():
                     result.result()
 
