@@ -201,9 +201,8 @@ class Judge {
     }
 
     void decide_imprecise(const Errors& errors, double slack) {
-        // to nearest, errors go both ways; truncated or lost below the last place, towards zero
-        if (m_.away >= 16 && share_of(m_.away, m_.away + m_.towards_zero) > 0.97 && !narrow_sums_do(errors, slack, {}))
-            return accuse(errors, slack, "no rounding does that: every result is too large in size");
+        if (const std::string one_way = unlike_any_rounding(errors, slack); !one_way.empty())
+            return accuse(errors, slack, "no rounding does that: every result is too " + one_way + " in size");
         std::optional<Errors> outliers;  // beside one of the arithmetics
         for (const std::string name : candidates()) {
             const Values other = answers_->simulated(name);
@@ -222,6 +221,17 @@ class Judge {
         accuse(errors, slack,
                fmt::format("no rounding does that: errors of {:.2g} of the magnitude, where {} leaves {:.2g}",
                            m_.noise.peak(), noise_name_, std::max(noise_.peak(), truncation_.peak())));
+    }
+
+    // To nearest, errors go both ways; truncated or lost below the last place, towards zero, or the way that what is
+    // divided by such a sum goes. Empty: they may.
+    std::string unlike_any_rounding(const Errors& errors, double slack) const {
+        const int64_t all = m_.away + m_.towards_zero;
+        if (m_.away >= 16 && share_of(m_.away, all) > 0.97 && !narrow_sums_do(errors, slack, {})) return "large";
+        if (m_.towards_zero < 16 || share_of(m_.towards_zero, all) < 0.97 || is_narrow(m_)) return "";
+        for (const char* name : {"bf16_sums", "f16_sums", "bf16_truncated", "f16_truncated"})
+            if (Comparison(s_, m_.tolerance, answers_->simulated(name), slack).cosine() > 0.2) return "";
+        return "small";
     }
 
     // Elements or rows that an arithmetic with such errors would not have.

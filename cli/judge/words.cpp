@@ -7,7 +7,7 @@ namespace {
 
 double exponent(double size) { return std::log2(std::max(size, 0x1p-60)); }
 
-// Whether all results are numbers of a narrower type, which those expected are not.
+// Of is_narrow(), or empty.
 std::string narrow_words(const Measured& m) {
     const double size = exponent(m.judgement.relative_l2);
     const bool one_way = share_of(m.towards_zero, m.towards_zero + m.away) > 0.98;
@@ -37,6 +37,8 @@ std::string errors_words(const Measured& m) {
 }
 
 }  // namespace
+
+bool is_narrow(const Measured& m) { return !narrow_words(m).empty(); }
 
 std::string assumed_words(const Allowance& allowance) {
     return fmt::format(

@@ -9,6 +9,8 @@ inline double share_of(int64_t part, int64_t whole) {
     return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
+bool is_narrow(const Measured& measured);  // all results are numbers of a narrower type, which those expected are not
+
 std::string assumed_words(const Allowance& allowance);  // where no magnitude is given
 std::string kept_words(const Subject& subject, const Judgement& judgement);
 std::string truncated_words(const Measured& measured);

@@ -173,6 +173,8 @@ def softmax(i, mistake="", k=PLAIN):
         if mistake == f"last {size} of the sum missing":
             terms[..., -size:] = 0
     total = k.add(terms, -1)[..., None]
+    if mistake == "1 added to the sum":
+        total = total + 1
     y = e / total
     if mistake == "not divided":
         y = e
@@ -193,7 +195,7 @@ def softmax(i, mistake="", k=PLAIN):
 SOFTMAX = ["mask ignored", "mask inverted", "mask one column off", "mask one row off", "scale missing", "scale twice",
            "max of the first half", "mask added, not selected", "last 16 of the sum missing", "last 32 of the sum missing",
            "not divided", "sum of the row before", "log softmax", "exp2 for exp", "masked set to 0 afterwards",
-           "heads exchanged"]
+           "heads exchanged", "1 added to the sum"]
 # what is not wrong: with the max of anything the quotient is the same; scaled, -10000 is as good as minus infinity
 SOFTMAX = [m for m in SOFTMAX if m != "max of the first half"]
 

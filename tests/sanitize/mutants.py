@@ -133,7 +133,8 @@ def build(folder):
 
 
 def noticed(folder):
-    tests = subprocess.Popen(["ctest", "--test-dir", folder, "-R", "sanitize_(random|planted)$", "--timeout", "120"],
+    tests = subprocess.Popen(["ctest", "--test-dir", folder, "-R", "sanitize_(random|planted)$", "--timeout", "120",
+                              "-j", str(os.cpu_count()), "--stop-on-failure"],
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         return tests.wait() != 0
