@@ -166,13 +166,21 @@ check_isa() {  # every instruction set that this CPU has, and the plain loops in
 check_arm() {  # AArch64, under qemu: an hour
     testing/arm.sh build/arm
 }
+seeded() {  # preset target [option…]: random cases, on every core others
+    local preset=$1 target=$2 core
+    shift 2
+    for ((core = 0; core < jobs; ++core)); do echo $RANDOM; done \
+        | xargs -P "$jobs" -I{} "build/$preset/fuzz/fuzz_$target" "$@" --seed {}
+}
 check_asan() {
     build asan
     run_tests asan
+    seeded asan call --cases $((50000 / jobs))
 }
 check_tsan() {
     build tsan
     run_tests tsan
+    seeded tsan runtime --seconds 600
 }
 check_faults() {  # every memory, mapping and thread refused once and for good; how many points there were is the last line
     build asan faults_test
