@@ -177,9 +177,9 @@ check_asan() {
     run_tests asan
     seeded asan call --cases $((50000 / jobs))
 }
-check_tsan() {
+check_tsan() {  # many verdicts find no more of how threads meet than the few of cli_diff and cli_check, in half an hour
     build tsan
-    run_tests tsan
+    run_tests tsan -E '^cli_(formulas|made_up|ranges)$'
     seeded tsan runtime --seconds 600
 }
 check_faults() {  # every memory, mapping and thread refused once and for good; how many points there were is the last line
