@@ -105,9 +105,11 @@ struct Rounds {
         return bytes * (ranks - 1) * (ranks - 2) / ranks <= kMeeting;
     }
 
+    // What would fill a chunk alone goes in two pieces, so that one is read while the other is written.
     Status reduce_at_once() {
         const Block whole{0, c.out[c.terms.root].bytes};
-        const uint64_t piece = piece_for(1);
+        const bool fills = whole.bytes > transport.chunk() / 2 && whole.bytes <= transport.chunk();
+        const uint64_t piece = piece_for(fills ? 2 : 1);
         return repeat(piece, [&](uint64_t k) -> Status {
             const Block now = part(whole, k, piece);
             for (uint32_t r = 0; r < ranks; ++r) {
