@@ -21,10 +21,11 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+// As a command line has them, where a word ends with its first NUL.
 Words words_of(const std::string& text) {
     Words words;
     std::istringstream stream(text);
-    for (std::string word; stream >> word;) words.push_back(word);
+    for (std::string word; stream >> word;) words.push_back(word.c_str());
     return words;
 }
 

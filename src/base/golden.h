@@ -32,19 +32,19 @@ struct Magnitude {
     }
     // The relative errors of both add up: M(a/b) / |a/b| = M(a) / |a| + M(b) / |b| − 1.
     friend Magnitude operator/(const Magnitude& a, const Magnitude& b) {
-        const double value = a.value / b.value, divisor = std::fabs(b.value);
-        const double excess = b.magnitude == divisor ? 0 : std::fabs(value) * (b.magnitude / divisor - 1);
-        return {value, a.magnitude / divisor + excess};
+        const double quotient = a.value / b.value, divisor = std::fabs(b.value);
+        const double excess = b.magnitude == divisor ? 0 : std::fabs(quotient) * (b.magnitude / divisor - 1);
+        return {quotient, a.magnitude / divisor + excess};
     }
     // An error of s is a relative one of exp(s). What has faded to 0 stays 0, however large s is.
     friend Magnitude exp(const Magnitude& s) {
-        const double value = std::exp(s.value);
-        return {value, value == 0 ? 0 : value * (1 + s.magnitude)};
+        const double result = std::exp(s.value);
+        return {result, result == 0 ? 0 : result * (1 + s.magnitude)};
     }
     // A relative error of s is one of log(s).
     friend Magnitude log(const Magnitude& s) {
-        const double value = std::log(s.value), size = std::fabs(s.value);
-        return {value, std::fabs(value) + (s.magnitude == size ? 0 : s.magnitude / size - 1)};
+        const double result = std::log(s.value), size = std::fabs(s.value);
+        return {result, std::fabs(result) + (s.magnitude == size ? 0 : s.magnitude / size - 1)};
     }
 };
 

@@ -58,26 +58,26 @@ HWY_INLINE void put(T* to, Part part, Pair v) {
     store<kNaNs>(to, part, v);
 }
 
-// Tells the memory of the lines that a pair at `from` lies in: all of them, where a pair of f32 is two. They go to the
-// first level of cache, or only to the second one. The address may be nobody's.
+// Tells the memory of the lines that the pair at from[i] lies in: all of them, where a pair of f32 is two. They go to
+// the first level of cache, or only to the second one. The address may be nobody's: it is a number here.
 enum class Level { first, second };
 template <Level kLevel = Level::first, typename T>
-HWY_INLINE void fetch_pair(const T* from) {
+HWY_INLINE void fetch_pair(const T* from, int64_t i) {
 #if HWY_TARGET != HWY_SCALAR  // which never waits for memory
     constexpr int kLocality = kLevel == Level::first ? 3 : 2;
-    const auto at = reinterpret_cast<uintptr_t>(from);
+    const auto at = reinterpret_cast<uintptr_t>(from) + static_cast<uintptr_t>(i) * sizeof(T);
     const size_t bytes = pair_lanes() * sizeof(T);
-    for (size_t i = 0; i < bytes; i += kLineBytes)
-        __builtin_prefetch(reinterpret_cast<const void*>(at + i), 0, kLocality);
+    for (size_t line = 0; line < bytes; line += kLineBytes)
+        __builtin_prefetch(reinterpret_cast<const void*>(at + line), 0, kLocality);
 #else
-    static_cast<void>(from);
+    static_cast<void>(from), static_cast<void>(i);
 #endif
 }
 // What is read once, from the first element to the last, is asked for this far ahead.
 template <typename T>
 HWY_INLINE void fetch_ahead(const T* from) {
-    constexpr uintptr_t kAhead = 1024;
-    fetch_pair(reinterpret_cast<const T*>(reinterpret_cast<uintptr_t>(from) + kAhead));
+    constexpr int64_t kAhead = 1024 / sizeof(T);
+    fetch_pair(from, kAhead);
 }
 
 // Like memcpy, past the cache: whole lines only, since a line that is written in part is read first after all.

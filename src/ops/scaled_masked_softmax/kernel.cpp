@@ -111,7 +111,7 @@ void forward_short(const ForwardRows& a) noexcept {
             set_pair(max_of(scores(x, row_of<const uint8_t>(a.mask, r), n, set_pair(a.scale), z, set_pair(kNone))));
         Sum sum;
         exponentials<T>(z, n, top, sum, [&](int64_t i) HWY_ATTR {
-            fetch_pair<kNextRow<T>>(next + i);
+            fetch_pair<kNextRow<T>>(next, i);
             if (i < waiting) before.put_at(i, Full());
         });
         before = {z, row_of<T>(a.y, r), set_pair(1.0f / sum.value())};
@@ -176,8 +176,8 @@ template <bool kPast, typename T>
 HWY_INLINE void backward_row(BackwardRow<T> a, int64_t n, float scale_) {
     const Pair s = set_pair(dot(a.g, a.y, n)), scale = set_pair(scale_);
     each_result<kPast>(n, std::array{a.out}, [=](int64_t i, auto part, const auto& to) HWY_ATTR {
-        fetch_pair<kNextRow<T>>(a.next_g + i);
-        fetch_pair<kNextRow<T>>(a.next_y + i);
+        fetch_pair<kNextRow<T>>(a.next_g, i);
+        fetch_pair<kNextRow<T>>(a.next_y, i);
         const Pair y = load(a.y + i, part), t = load(a.g + i, part) * y;
         const Pair d = if_then_else_zero(zero_bytes<T>(a.mask + i, part), neg_mul_add(s, y, t) * scale);
         to.template put<0, NaNs::of_16bit_inputs>(i, part, d);
