@@ -177,7 +177,7 @@ check_asan() {
     run_tests asan
     seeded asan call --cases $((50000 / jobs))
 }
-check_tsan() {  # many verdicts find no more of how threads meet than the few of cli_diff and cli_check, in half an hour
+check_tsan() {  # many verdicts find no more of how threads meet than the few of cli_diff and cli_check
     build tsan
     run_tests tsan -E '^cli_(formulas|made_up|ranges)$'
     seeded tsan runtime --seconds 600
