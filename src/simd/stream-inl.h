@@ -110,6 +110,49 @@ struct Places {
     }
 };
 
+// Where it puts a short stretch of them that begins at `first`: those of the first row past the cache, those of the
+// others on a stage each.
+template <typename T, size_t kRows>
+struct Turn {
+    static constexpr bool kPast = true;
+    static constexpr int64_t kBytes = 4 * kLineBytes, kElements = kBytes / int64_t{sizeof(T)};
+    T* row;
+    T (*stage)[kElements];
+    int64_t first;
+
+    template <size_t kRow, NaNs kNaNs = NaNs::any>
+    HWY_INLINE void put(int64_t i, Full, Pair v) const {
+        if constexpr (kRow == 0)
+            stream_pair<kNaNs>(row + i, v);
+        else
+            store_pair<kNaNs>(stage[kRow - 1] + (i - first), v);
+    }
+};
+
+// Memory takes lines of several rows by turns slowly where the rows lie whole pages apart, like the halves of x in
+// LLaMA-3-8B (SwiGluGrad, Zen 3: 1.2 times faster in turns of four lines; elsewhere it costs up to a tenth).
+template <typename T, size_t kRows>
+HWY_INLINE bool pages_apart(const std::array<T*, kRows>& row) {
+    constexpr uintptr_t kPage = 4096;
+    for (const T* other : row)
+        if (reinterpret_cast<uintptr_t>(other) % kPage != reinterpret_cast<uintptr_t>(row[0]) % kPage) return false;
+    return kRows > 1;
+}
+// The results from i on, while there are whole turns; where it ended. row + i begins a line.
+template <typename T, size_t kRows, typename F>
+HWY_INLINE int64_t in_turns(int64_t i, int64_t n, const std::array<T*, kRows>& row, const F& f) {
+    using Taken = Turn<T, kRows>;
+    alignas(kLineBytes) T stage[kRows][Taken::kElements];  // one more than is used, as kRows may be 1
+    for (; i + Taken::kElements <= n; i += Taken::kElements) {
+        const Taken turn{row[0], stage, i};
+        for (int64_t j = i; j < i + Taken::kElements; j += static_cast<int64_t>(pair_lanes())) f(j, Full(), turn);
+        for (size_t k = 1; k < kRows; ++k)
+            copy_past(reinterpret_cast<std::byte*>(row[k] + i), reinterpret_cast<const std::byte*>(stage[k - 1]),
+                      Taken::kBytes);
+    }
+    return i;
+}
+
 // Elements before the first line that begins in all rows, −1 if there is none.
 template <typename T, size_t kRows>
 HWY_INLINE int64_t head_of(const std::array<T*, kRows>& row) {
@@ -140,6 +183,7 @@ HWY_INLINE void each_result(int64_t n, const std::array<T*, kRows>& row, const F
         const int64_t head = std::min(line, n);
         int64_t i = 0;
         for (; i < head; i = std::min(i + step, head)) f(i, Part{std::min(step, head - i)}, cached);
+        if (pages_apart(row)) i = in_turns(i, n, row, f);
         for (; i + step <= n; i += step) f(i, Full(), past);
         if (i < n) f(i, Part{n - i}, cached);
         return;

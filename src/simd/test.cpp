@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -30,6 +31,8 @@ struct Functions {
     void (*times_exp)(const float* u, const float* v, const float* x, float* y, int64_t n);
     void (*to_bf16)(const float* x, bf16* y, int64_t n);
     void (*copy_past)(std::byte* to, const std::byte* from, int64_t bytes);
+    void (*results_f32)(const float* x, float* same, float* twice, int64_t n);
+    void (*results_bf16)(const bf16* x, bf16* same, bf16* twice, int64_t n);
 };
 }  // namespace gradus
 #endif
@@ -63,12 +66,30 @@ void apply_to_bf16(const float* x, bf16* y, int64_t n) {
     }
 }
 void apply_copy(std::byte* to, const std::byte* from, int64_t bytes) { copy_past(to, from, bytes); }
+// x and 2·x, past the cache.
+template <typename T>
+void apply_results(const T* x, T* same, T* twice, int64_t n) {
+    each_result<true>(n, std::array{same, twice}, [=](int64_t i, auto part, const auto& to) HWY_ATTR {
+        const Pair v = load(x + i, part);
+        to.template put<0>(i, part, v);
+        to.template put<1>(i, part, v + v);
+    });
+}
 
 Functions functions() {
-    return {
-        &apply<exp>,          &apply<exp_lifted>, &apply<exp_lifted_coarse>, &apply<exp_faded>, &apply<sigmoid_coarse>,
-        &apply<clamp_to_one>, &apply<max_or_nan>, &apply<min_or_nan>,        &apply_times_exp,  &apply_to_bf16,
-        &apply_copy};
+    return {&apply<exp>,
+            &apply<exp_lifted>,
+            &apply<exp_lifted_coarse>,
+            &apply<exp_faded>,
+            &apply<sigmoid_coarse>,
+            &apply<clamp_to_one>,
+            &apply<max_or_nan>,
+            &apply<min_or_nan>,
+            &apply_times_exp,
+            &apply_to_bf16,
+            &apply_copy,
+            &apply_results<float>,
+            &apply_results<bf16>};
 }
 
 }  // namespace HWY_NAMESPACE
@@ -244,6 +265,38 @@ TEST(Simd, CopyPast) {
                 EXPECT_EQ(to[begin + bytes], std::byte{0});
                 if (begin > 0) EXPECT_EQ(to[begin - 1], std::byte{0});
             }
+    });
+}
+
+// Two rows of results side by side, some whole pages apart, from any element of a line on: every result in its place,
+// and nothing beside them.
+template <typename T>
+void expect_results(void (*results)(const T*, T*, T*, int64_t)) {
+    constexpr int64_t kPage = 4096 / sizeof(T), kLine = 64 / sizeof(T), kMost = 3 * kPage / 4;
+    std::vector<T> x;
+    for (int64_t i = 0; i < kMost; ++i) x.push_back(from_f64<T>(static_cast<double>(i % 251 + 1)));
+    std::vector<T> room(static_cast<size_t>(4 * kPage));
+    T* const line = room.data() + (-reinterpret_cast<uintptr_t>(room.data()) % 64) / sizeof(T);
+    for (const int64_t apart : {kPage, 2 * kPage, kPage + kLine, kPage + 1})
+        for (const int64_t begin : {int64_t{0}, int64_t{1}, kLine - 1, kLine})
+            for (const int64_t n : {int64_t{0}, int64_t{1}, kLine, 4 * kLine - 1, 4 * kLine, 5 * kLine + 3, kMost}) {
+                SCOPED_TRACE(testing::Message() << apart << " apart, from " << begin << ", " << n << " elements");
+                std::ranges::fill(room, T{});
+                results(x.data(), line + begin, line + begin + apart, n);
+                for (int64_t i = -1; i < 2 * kPage + kMost; ++i) {  // the rows' elements begin at 0 and at `apart`
+                    const int64_t second = i - apart;
+                    const bool same = i >= 0 && i < n, twice = second >= 0 && second < n;
+                    const double want = same    ? to_f64(x[static_cast<size_t>(i)])
+                                        : twice ? 2 * to_f64(x[static_cast<size_t>(second)])
+                                                : 0;
+                    if (begin + i >= 0) ASSERT_EQ(to_f64(line[begin + i]), want) << i;
+                }
+            }
+}
+TEST(Simd, ResultsPast) {
+    on_every_isa([](const Functions& f) {
+        expect_results(f.results_f32);
+        expect_results(f.results_bf16);
     });
 }
 
