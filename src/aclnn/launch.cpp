@@ -183,6 +183,7 @@ Status run_here(Executor& executor) {
 }
 
 int LaunchTask::run() noexcept {
+    const Alone alone(small);
     if (!summary) {
         planned->work->run(address.data(), workspace);
         if (poison > 0) std::memset(workspace, 0xFF, poison);

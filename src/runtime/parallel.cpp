@@ -54,6 +54,7 @@ struct Host {
 };
 constinit Host lent;  // behind the process lock
 constinit thread_local bool borrowing = false;
+constinit thread_local bool alone = false;
 
 [[maybe_unused]] const bool prepared = [] {
     after_fork_in_child([] {  // who waited for a signal of the team's was a worker, or waited for one
@@ -157,8 +158,11 @@ void lend_loop(gradusLoop loop, void* host) noexcept {
 BorrowedLoop::BorrowedLoop() noexcept { borrowing = true; }
 BorrowedLoop::~BorrowedLoop() { borrowing = false; }
 
+Alone::Alone(bool small) noexcept { alone = small; }
+Alone::~Alone() { alone = false; }
+
 void parallel_blocks(int64_t blocks, int slots, BlockFunction f, const void* context) noexcept {
-    const int most = static_cast<int>(std::min<int64_t>(blocks, slots));
+    const int most = alone ? 1 : static_cast<int>(std::min<int64_t>(blocks, slots));
     Loop loop{.f = f, .context = context, .blocks = blocks, .slots = most, .threads = slots};
     if (most > 1)
         if (const Host host = borrowed(); host.loop != nullptr) {

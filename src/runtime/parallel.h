@@ -37,4 +37,13 @@ class BorrowedLoop {
     BorrowedLoop& operator=(const BorrowedLoop&) = delete;
 };
 
+// While it lives and work is small, loops of this thread have no helpers: it is done before they would be awake.
+class Alone {
+  public:
+    explicit Alone(bool small) noexcept;
+    ~Alone();
+    Alone(const Alone&) = delete;
+    Alone& operator=(const Alone&) = delete;
+};
+
 }  // namespace gradus

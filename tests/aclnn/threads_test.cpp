@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include "aclnn/aclnn_base.h"
@@ -135,6 +136,25 @@ TEST(Threads, AddressesAreSetWhileOthersLaunch) {
             EXPECT_EQ(first_difference(one->placed[1]->collect(call.op), want.at("out")), -1);
     EXPECT_EQ(aclDestroyAclOpExecutor(p.executor), 0);
     EXPECT_EQ(aclDestroyAclOpExecutor(q.executor), 0);
+}
+
+int64_t threads_of_this_process() {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+}
+
+// Small work is over before a helper would be awake, so none is asked for.
+TEST(Threads, SmallWorkIsDoneAlone) {
+    stream();
+    const int64_t before = threads_of_this_process();
+    const Option more("num_threads", std::to_string(before + 3));
+    Call call("FusedLinearCrossEntropyLossGrad");  // three loops of several blocks, however small
+    call.in("grad", Array(ACL_FLOAT, {8})).in("input", Array(ACL_BF16, {8, 16}));
+    call.in("weight", Array(ACL_BF16, {128, 16})).in("targetMask", Array(ACL_UINT8, {1}));
+    call.in("maskedTarget", Array(ACL_INT32, {8})).in("logitsMaxOptional", Array(ACL_FLOAT, {8}));
+    call.in("sumExpLogitsOptional", Array(ACL_FLOAT, {8}));
+    call.out("inputGradOut", ACL_BF16, {8, 16}).out("weightGradOut", ACL_BF16, {128, 16}).run();
+    EXPECT_LE(threads_of_this_process(), before + 1) << "the stream's own may be new";
 }
 
 }  // namespace
