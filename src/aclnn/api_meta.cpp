@@ -47,11 +47,12 @@ aclnnStatus with(const char* function, const char* type, const void* handle, con
 
 int64_t storage_elements(const int64_t* dims, uint64_t count) {
     int64_t product = 1;
+    bool overflow = false;
     for (uint64_t d = 0; d < count; ++d) {
-        if (dims[d] < 0) return 0;
-        if (__builtin_mul_overflow(product, dims[d], &product)) return -1;
+        if (dims[d] <= 0) return 0;
+        overflow |= __builtin_mul_overflow(product, dims[d], &product);
     }
-    return product;
+    return overflow ? -1 : product;
 }
 
 struct Description {

@@ -309,6 +309,29 @@ TEST(Views, AbsurdSizes) {
     }
 }
 
+// No element lies inside a storage of a negative size, and all lie inside one beyond counting.
+TEST(Views, AbsurdStorage) {
+    const int64_t eight = 8, four = 4;
+    aclTensor* x = aclCreateTensor(&eight, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, &eight, 1, nullptr);
+    const auto answer_to = [&](const Shape& storage) {
+        aclTensor* y =
+            aclCreateTensor(&four, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, storage.data(), storage.size(), nullptr);
+        uint64_t size = 0;
+        aclOpExecutor* executor = nullptr;
+        const int code = aclnnSwiGluGetWorkspaceSize(x, 0, y, &size, &executor);
+        if (code == 0) EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+        EXPECT_EQ(aclDestroyTensor(y), 0);
+        return code;
+    };
+    for (const Shape& storage : std::vector<Shape>{{-4}, {-2, -2}, {4, -1}, {kBig, kBig, -1}, {0, 4}, {3}}) {
+        EXPECT_EQ(answer_to(storage), 161002) << text(storage);
+        EXPECT_NE(take_message().find(" elements of storageDims"), std::string::npos) << text(storage);
+    }
+    for (const Shape& storage : std::vector<Shape>{{4}, {2, 2}, {kBig, kBig}})
+        EXPECT_EQ(answer_to(storage), 0) << text(storage) << take_message();
+    EXPECT_EQ(aclDestroyTensor(x), 0);
+}
+
 // Nothing to read and nothing to write, whatever the strides of the dims that do not step.
 TEST(Views, EmptyViews) {
     const Option off("limits", "off");
