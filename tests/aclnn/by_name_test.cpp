@@ -178,6 +178,35 @@ TEST(Options, NamesAndValues) {
     EXPECT_STREQ(aclrtGetSocName(), "Ascend310P3");
 }
 
+// Mistakes that golden makes on purpose, with what they must give: the softmax of n zeros is 1/n.
+TEST(Options, MistakesByTheirNames) {
+    Call call("ScaledMaskedSoftmax");
+    call.in("x", Array(ACL_FLOAT, {1, 1, 1, 4})).in("mask", Array(ACL_BOOL, {1, 1, 1, 4}));
+    call.real("scale", 1).boolean("fixTriuMask", false).out("y", ACL_FLOAT, {1, 1, 1, 4});
+    const Option off("limits", "off");
+    {
+        const Option mistake("mistake", "without a part of the sum [2,4)");
+        EXPECT_NE(call.ask().message.find("expected none: only golden makes mistakes"), std::string::npos);
+    }
+    const Option golden("precision", "golden");
+    const std::pair<const char*, double> right[] = {{"none", 1.0 / 4},
+                                                    {"without a part of the sum [2,4)", 1.0 / 2},
+                                                    {"without a part of the sum [3,4)", 1.0 / 3},
+                                                    {"with a part of the sum twice [3,4)", 1.0 / 5},
+                                                    {"without the division by the sum", 1.0}};
+    for (const auto& [name, value] : right) {
+        const Option mistake("mistake", name);
+        EXPECT_EQ(call.run().at("y").at(0), static_cast<double>(static_cast<float>(value))) << name;
+    }
+    for (const char* name : {"with a part of the sum", "with a part of the sums twice [3,4)", "twice",
+                             "with the division by the sum twice", "without a part of the sum [2;4)", "without"}) {
+        const Option mistake("mistake", name);
+        const Call::Answer answer = call.ask();
+        EXPECT_EQ(answer.code, 161002) << name;
+        EXPECT_NE(answer.message.find("mistake: '"), std::string::npos) << answer.message;
+    }
+}
+
 TEST(Options, ProductsByTheirNames) {
     Call call("SwiGlu");
     call.in("x", Array(ACL_FLOAT, {3, 8})).out("out", ACL_FLOAT, {3, 4});

@@ -14,6 +14,8 @@
 #include <thread>
 
 #include "acl/acl.h"
+#include "aclnn/acl_meta.h"
+#include "aclnnop/aclnn_swi_glu.h"
 #include "gradus/gradus.h"
 
 namespace {
@@ -146,6 +148,12 @@ int foreign() {
     if (text == nullptr || std::strstr(text, std::getenv("GRADUS_FOREIGN")) == nullptr) return 2;
     aclrtContext context = nullptr;
     if (aclrtSetDevice(0) != 500000 || aclrtCreateContext(&context, 0) != 500000) return 3;
+    const int64_t eight = 8, four = 4;
+    aclTensor* const x = aclCreateTensor(&eight, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, &eight, 1, nullptr);
+    aclTensor* const y = aclCreateTensor(&four, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, &four, 1, nullptr);
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    if (aclnnSwiGluGetWorkspaceSize(x, 0, y, &size, &executor) != 561000) return 5;
     dlclose(library);
     return aclInit(nullptr) == 0 && aclrtSetDevice(0) == 0 ? 0 : 4;
 }
