@@ -37,11 +37,20 @@ class Program(typing.NamedTuple):
     name: str
     command: tuple
     environment: tuple
-    filter: str = '*'
+    directory: str  # where it runs; empty: in a folder of the mutant's own
+    filter: str
 
     @property
     def path(self):
         return pathlib.Path(self.command[0])
+
+    def files(self):
+        """What it is made of: itself and the helpers beside it; or, where Python runs scripts, these and what they start."""
+        if self.directory:
+            started = (pathlib.Path(value) for value in dict(self.environment).values())
+            return sorted(pathlib.Path(self.directory).glob('*.py')) + sorted(f for f in started if f.is_file())
+        beside = (f for f in self.path.parent.iterdir() if f.is_file() and os.access(f, os.X_OK))
+        return [self.path] + sorted(f for f in beside if not f.name.endswith('_test'))
 
 
 class Judges(typing.NamedTuple):
@@ -58,7 +67,7 @@ class Part(typing.NamedTuple):
 
 PARTS = {
     'core': Part(('base', 'runtime', 'aclnn'),
-                 Judges('(runtime|aclnn|base|faults)(_|$)',
+                 Judges('(runtime|aclnn|base|faults)(_|$)|trace|sanitize_(planted|random)$|fuzz/(runtime|views)$',
                         (('ops/swi_glu', '-*.Streaming'),
                          ('ops/exp_segsum', '-*Sizes:*ModelShapes:*.Streaming:*HugeMatrix:*SpecialValues'),
                          ('ops/swi_glu', '*.Streaming'))),
@@ -178,22 +187,18 @@ class Tests:
         known = {test['name']: test for test in json.loads(listed)['tests']}
         chosen = [(name, '*') for name in known if re.match(judges.tests, name)] + list(judges.parts)
         self.programs = [self.program(known[name], part) for name, part in chosen]
-        self.digests = {p.name: digest(p, *(f.read_bytes() for f in self.files(p))) for p in self.programs}
+        self.digests = {p.name: digest(p, *(f.read_bytes() for f in p.files())) for p in self.programs}
         self.limits = {}
 
     @staticmethod
     def program(test, part):
         if not os.access(test.get('command', ['no'])[0], os.X_OK):
             sys.exit(f'{test["name"]} is not built')
-        environment = next((p['value'] for p in test.get('properties', []) if p['name'] == 'ENVIRONMENT'), [])
+        properties = {p['name']: p['value'] for p in test.get('properties', [])}
+        python = pathlib.Path(test['command'][0]).name.startswith('python')
         return Program(test['name'], tuple(test['command'][:1] if part != '*' else test['command']),
-                       tuple(environment), part)
-
-    @staticmethod
-    def files(program):
-        """The program, and its helpers beside it."""
-        beside = (f for f in program.path.parent.iterdir() if f.is_file() and os.access(f, os.X_OK))
-        return [program.path] + sorted(f for f in beside if not f.name.endswith('_test'))
+                       tuple(tuple(pair.split('=', 1)) for pair in properties.get('ENVIRONMENT', [])),
+                       properties['WORKING_DIRECTORY'] if python else '', part)
 
     def all(self):
         return digest(*sorted(self.digests.values()))
@@ -229,14 +234,15 @@ class Tests:
 
     def run(self, program, library, where, limit):
         """None if the program passes, otherwise the test that did not."""
-        environment = {**os.environ, **dict(pair.split('=', 1) for pair in program.environment),
-                       'LD_LIBRARY_PATH': str(library), 'TEST_TMPDIR': str(where), 'TMPDIR': str(where),
+        environment = {**os.environ, **dict(program.environment),
+                       'LD_LIBRARY_PATH': str(library), 'GRADUS_LIBRARY': str(library / 'libgradus.so.0'),
+                       'TEST_TMPDIR': str(where), 'TMPDIR': str(where),
                        'GTEST_FAIL_FAST': '1', 'GTEST_FILTER': program.filter, 'TSAN_OPTIONS': 'halt_on_error=1'}
         linked_anew = where / program.path.name
         words = [linked_anew if linked_anew.exists() else program.path, *program.command[1:]]
         with open(where / 'output', 'w+', errors='replace') as output:
-            child = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=where,
-                                     start_new_session=True, preexec_fn=tame)
+            child = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=environment,
+                                     cwd=program.directory or where, start_new_session=True, preexec_fn=tame)
             try:
                 code = child.wait(limit)
             except subprocess.TimeoutExpired:
@@ -251,7 +257,7 @@ class Tests:
                 return None
             output.seek(0)
             text = output.read()
-        failed = re.findall(r'^\[  FAILED  \] ([\w./]+)', text, re.M)
+        failed = re.findall(r'^(?:\[  FAILED  \]|FAIL:|ERROR:) ([\w./]+)', text, re.M)
         begun = re.findall(r'^\[ RUN      \] ([\w./]+)', text, re.M)  # a crash or a hang comes to no report
         how = ' (hangs)' if code is None else f' (signal {-code})' if code < 0 else ''
         return (failed[:1] or begun[-1:] or ['no test'])[0] + how
@@ -383,7 +389,7 @@ def arguments():
     parser.add_argument('--files', default='', help='only files whose path matches this')
     parser.add_argument('--list', action='store_true', help='print the mutants and do nothing')
     parser.add_argument('--jobs', type=int, default=os.cpu_count(), help='mutants at a time (CPUs)')
-    parser.add_argument('--only', help='the mutant with this id, chosen or not')
+    parser.add_argument('--only', nargs='+', metavar='ID', help='the mutants with these ids, chosen or not')
     parser.add_argument('--fresh', action='store_true', help='forget the verdicts of earlier runs')
     return parser.parse_args()
 
@@ -397,7 +403,7 @@ def main():
     sources = {path: text for path, text in sources.items() if re.search(options.files, path)}
     if options.only:
         every = (m for path, text in sources.items() for pile in mutate.mutants_of(path, text).values() for m in pile)
-        chosen = [m for m in every if m.id == options.only]
+        chosen = [m for m in every if m.id in options.only]
     else:
         chosen = mutate.sample(sources, options.count, options.seed)
     if options.list:
