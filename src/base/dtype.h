@@ -43,9 +43,11 @@ inline constexpr DType kDTypeOf<f16> = DType::f16;
 template <>
 inline constexpr DType kDTypeOf<bf16> = DType::bf16;
 
-inline bool is_float(DType dtype) {
+constexpr bool is_float(DType dtype) {
     return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f64;
 }
+static_assert(is_float(DType::f32) && is_float(DType::f16) && is_float(DType::bf16) && is_float(DType::f64) &&
+              !is_float(DType::i32) && !is_float(DType::u8));
 
 // Calls f with a value of the element type; f32, f16 and bf16 only, which the check has made sure of.
 template <typename F>
