@@ -207,6 +207,37 @@ TEST(Options, MistakesByTheirNames) {
     }
 }
 
+// Golden with fewer bits: exp of a sum of three whose first step is lost where steps are rounded, and of -10.5, which
+// is 461.985 of f16's smallest number.
+TEST(Options, NarrowPrecisionsByTheirNames) {
+    const Option off("limits", "off");
+    const auto exp_of_sum = [](const std::vector<double>& terms) {
+        const auto n = static_cast<int64_t>(terms.size()) + 1;
+        Array x(ACL_DOUBLE, {1, 1, n});
+        for (int64_t i = 1; i < n; ++i) x.set(i, terms[static_cast<size_t>(i) - 1]);
+        return Call("ExpSegsum").in("self", x).out("out", ACL_DOUBLE, {1, 1, n, n}).run().at("out").at((n - 1) * n);
+    };
+    const double little = 0x1.8p-9;  // beside 1, three eighths of bf16's unit, and twice that three quarters
+    const struct {
+        const char* precision;
+        std::vector<double> terms;
+        double want;
+    } cases[] = {{"bf16", {little, 1, little}, 0x1.5ep+1},
+                 {"bf16_sums", {little, 1, little}, 0x1.5cp+1},
+                 {"bf16_products", {little, 1, little}, 0x1.5ep+1},
+                 {"bf16_truncated", {little, 1, little}, 0x1.5ap+1},
+                 {"f16", {-10.5}, 462 * 0x1p-24},
+                 {"f16_sums", {-10.5}, 462 * 0x1p-24},
+                 {"f16_truncated", {-10.5}, 461 * 0x1p-24},
+                 {"f32", {-1000}, 0},
+                 {"bf16", {88.8}, HUGE_VAL},
+                 {"bf16_truncated", {88.5}, 0x1.98p+127}};
+    for (const auto& [precision, terms, want] : cases) {
+        const Option narrow("precision", precision);
+        EXPECT_EQ(exp_of_sum(terms), want) << precision << " " << terms[0];
+    }
+}
+
 TEST(Options, ProductsByTheirNames) {
     Call call("SwiGlu");
     call.in("x", Array(ACL_FLOAT, {3, 8})).out("out", ACL_FLOAT, {3, 4});
