@@ -108,6 +108,32 @@ TEST(Threads, StreamsComeAndGoWhileOthersWaitForAll) {
     together({come_and_go, come_and_go, wait, wait}, 1000);
 }
 
+// Nothing is allocated meanwhile, so that no address comes back to life.
+TEST(Threads, FreedMemoryIsRefusedWhileOthersFree) {
+    stream();
+    constexpr int kTimes = 100;
+    std::vector<void*> blocks[3];
+    for (std::vector<void*>& some : blocks)
+        for (int i = 0; i < kTimes; ++i)
+            EXPECT_EQ(aclrtMalloc(&some.emplace_back(), 4096, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+    void* const gone = blocks[2].front();
+    EXPECT_EQ(aclrtFree(gone), 0);
+    const auto free_of = [](std::vector<void*>& some) {
+        return [&some] {
+            EXPECT_EQ(aclrtSetDevice(0), 0);
+            EXPECT_EQ(aclrtFree(some.back()), 0);
+            some.pop_back();
+        };
+    };
+    const auto read = [gone] {
+        char byte = 0;
+        EXPECT_EQ(aclrtSetDevice(0), 0);
+        EXPECT_EQ(aclrtMemcpy(&byte, 1, gone, 1, ACL_MEMCPY_DEVICE_TO_HOST), 107000);
+    };
+    together({free_of(blocks[0]), free_of(blocks[1]), read, read}, kTimes);
+    for (size_t i = 1; i < blocks[2].size(); ++i) EXPECT_EQ(aclrtFree(blocks[2][i]), 0);
+}
+
 // Two threads launch one executor while others move its input and its output.
 TEST(Threads, AddressesAreSetWhileOthersLaunch) {
     Random random("launches");
