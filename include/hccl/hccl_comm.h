@@ -59,8 +59,8 @@ ACL_FUNC_VISIBILITY uint32_t HcclGetCommConfigCapability(void);
 // All streams that reach it go on together.
 ACL_FUNC_VISIBILITY HcclResult HcclBarrier(HcclComm comm, aclrtStream stream);
 
-// Around inits of several ranks in one thread, which run together at the end; or around sends and receives, which
-// become one batch; or around collectives.
+// Around inits of several ranks in one thread, and HcclCreateSubCommConfig, which run together at the end; or around
+// sends and receives, which become one batch; or around collectives.
 ACL_FUNC_VISIBILITY HcclResult HcclGroupStart(void);
 ACL_FUNC_VISIBILITY HcclResult HcclGroupEnd(void);
 ACL_FUNC_VISIBILITY HcclResult HcclGroupStatusGet(bool* isGroupEnabled);

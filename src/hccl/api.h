@@ -37,6 +37,8 @@ Status end_group();
 struct Init {
     virtual ~Init() = default;
     virtual Result<std::shared_ptr<Communicator>> run() const = 0;
+    // Inits of one parent ask its ranks one after another, in the order of the calls.
+    virtual const Communicator* parent() const { return nullptr; }
     HcclComm* comm = nullptr;
 };
 Status make_communicator(std::unique_ptr<Init> init);

@@ -59,6 +59,34 @@ struct TableInit final : Init {
     }
 };
 
+struct SubInit final : Init {
+    std::shared_ptr<Communicator> of;
+    std::vector<uint32_t> ids;
+    uint64_t number = 0;
+    Membership membership;
+    const Communicator* parent() const override { return of.get(); }
+
+    Status check_new() const {
+        std::shared_ptr<Communicator> last;  // perhaps its last owner: it goes without the lock
+        const Lock lock = hold();
+        if (const auto known = of->splits.find({number, ids}); known != of->splits.end()) last = known->second.lock();
+        if (!last || last->ended) return {};
+        return {HCCL_E_PARA, concat("subCommId: ", number, " of these ranks is there already")};
+    }
+
+    Result<std::shared_ptr<Communicator>> run() const override {
+        GRADUS_TRY(check_new());  // again: those before it in a group have been made
+        const std::pair key(number, ids);
+        decltype(Communicator::splits) place{{key, {}}};
+        auto made = of->split(ids, number, membership);
+        if (!made.ok()) return made;
+        const Lock lock = hold();
+        of->splits.merge(place);  // nothing, where there was one before
+        of->splits.find(key)->second = *made;
+        return made;
+    }
+};
+
 Status init_by_root_info(uint32_t ranks, const HcclRootInfo* info, uint32_t rank, const HcclCommConfig* config,
                          HcclComm* comm) {
     GRADUS_TRY(not_null(kHccl, "rootInfo", info));
@@ -161,6 +189,12 @@ Status check_members(const Communicator& parent, uint32_t count, const uint32_t*
     return {};
 }
 
+// Of a long name the end is left out: the number is what tells its sub-communicators apart, from it and each other.
+std::string sub_name(const std::string& parent, uint64_t number) {
+    const std::string end = "_sub_" + std::to_string(number);
+    return parent.substr(0, COMM_NAME_MAX_LENGTH - 1 - end.size()) + end;
+}
+
 Status create_sub(HcclComm* handle, uint32_t count, uint32_t* ids, uint64_t number, uint32_t sub_rank,
                   const HcclCommConfig* config, HcclComm* sub) {
     GRADUS_TRY(not_null(kHccl, "comm", handle));
@@ -180,25 +214,14 @@ Status create_sub(HcclComm* handle, uint32_t count, uint32_t* ids, uint64_t numb
     Membership membership = (*parent)->is;
     membership.rank = sub_rank, membership.ranks = count, membership.is_sub = true;
     membership.group += "_sub_" + std::to_string(number);
-    membership.name = !wishes->name.empty() ? wishes->name : (*parent)->is.name + "_sub_" + std::to_string(number);
+    membership.name = !wishes->name.empty() ? wishes->name : sub_name((*parent)->is.name, number);
     if (wishes->exec_timeout_s >= 0) membership.exec_timeout_s = wishes->exec_timeout_s;
     if (!wishes->name.empty()) GRADUS_TRY(check_name(membership));
-    decltype(Communicator::splits) place{{{number, {ids, ids + count}}, nullptr}};
-    void*& last = place.begin()->second;
-    {
-        const Lock lock = hold();
-        const auto known = (*parent)->splits.find(place.begin()->first);
-        if (known != (*parent)->splits.end()) last = known->second;
-    }
-    if (last != nullptr && Communicators::instance().find(last))
-        return {HCCL_E_PARA, concat("subCommId: ", number, " of these ranks is there already")};
-    auto made = (*parent)->split({ids, count}, number, std::move(membership));
-    if (!made.ok()) return made.status();
-    last = *sub = Communicators::instance().add(std::move(*made));
-    const Lock lock = hold();
-    (*parent)->splits.merge(place);  // what it had before stays, and takes the new handle
-    if (!place.empty()) (*parent)->splits.find(place.begin()->first)->second = last;
-    return {};
+    auto init = std::make_unique<SubInit>();
+    init->of = std::move(*parent), init->ids.assign(ids, ids + count), init->number = number;
+    init->membership = std::move(membership), init->comm = sub;
+    GRADUS_TRY(init->check_new());
+    return make_communicator(std::move(init));
 }
 
 Status destroy(HcclComm handle) {
@@ -211,6 +234,10 @@ Status destroy(HcclComm handle) {
                     concat("comm: ", (*comm)->pending, " calls are queued; aclrtSynchronizeStream first")};
     }
     if (!Communicators::instance().take(handle)) return {HCCL_E_PARA, "comm: is being destroyed by another thread"};
+    {
+        const Lock lock = hold();
+        (*comm)->ended = true;
+    }
     (*comm)->leave();
     return {};
 }
@@ -317,10 +344,8 @@ HcclResult HcclGetCommName(HcclComm comm, char* commName) {
         const auto found = find_comm(comm);
         if (!found.ok()) return found.status();
         GRADUS_TRY(not_null(kHccl, "commName", commName));
-        const std::string& name = (*found)->is.name;
-        const size_t length = std::min<size_t>(name.size(), COMM_NAME_MAX_LENGTH - 1);
-        std::memcpy(commName, name.data(), length);
-        commName[length] = '\0';
+        const std::string& name = (*found)->is.name;  // shorter than COMM_NAME_MAX_LENGTH
+        std::memcpy(commName, name.c_str(), name.size() + 1);
         return {};
     });
 }

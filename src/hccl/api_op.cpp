@@ -87,17 +87,18 @@ bool all_zero(const void* list, size_t size) {
     return true;
 }
 
-// Counts and displacements of all ranks, in elements; NULL displacements: one behind the other.
-Status read_blocks(const char* argument, const void* counts, const void* displacements, HcclDataType type,
-                   std::vector<Block>& blocks) {
+Status check_counts(const char* argument, const void* list, size_t size) {
+    for (size_t i = 0; i < size; ++i) GRADUS_TRY(check_count(argument, number(list, i)));
+    return {};
+}
+
+// Counts and displacements of all ranks, in elements.
+void read_blocks(const void* counts, const void* displacements, HcclDataType type, std::vector<Block>& blocks) {
     const uint64_t size = size_of(type);
     for (size_t i = 0; i < blocks.size(); ++i) {
         const uint64_t count = number(counts, i), offset = number(displacements, i);
-        GRADUS_TRY(check_count(argument, count));
-        GRADUS_TRY(check_count(argument, offset));
         if (count > 0) blocks[i] = {offset * size, count * size};  // else nowhere: there may be no buffer
     }
-    return {};
 }
 
 // The buffers are apart, or as one of the ways of working in place has them: `allowed` of the receive buffer's address.
@@ -153,10 +154,12 @@ Status reduce_scatter_v(void* send, const void* counts, const void* displacement
     if (count == 0 && all_zero(counts, call.ranks())) return {};
     GRADUS_TRY(not_null(kHccl, "sendBuf", send));
     if (count > 0) GRADUS_TRY(not_null(kHccl, "recvBuf", recv));
+    GRADUS_TRY(check_counts("sendCounts", counts, call.ranks()));
+    GRADUS_TRY(check_counts("sendDispls", displacements, call.ranks()));
     GRADUS_TRY(set_reduction(call, count, type, op, true));
     call.c.terms.count = 0;  // every rank has its own
     GRADUS_TRY(set_buffers(call, send, recv));
-    GRADUS_TRY(read_blocks("sendCounts", counts, displacements, type, call.c.out));
+    read_blocks(counts, displacements, type, call.c.out);
     const Block& own = call.c.out[call.rank()];
     if (own.bytes != count * size_of(type))
         return {HCCL_E_PARA, concat("recvCount: ", count, ", expected ", own.bytes / size_of(type),
@@ -222,10 +225,12 @@ Status all_gather_v(void* send, uint64_t count, void* recv, const void* counts, 
     if (count == 0 && all_zero(counts, call.ranks())) return {};
     if (count > 0) GRADUS_TRY(not_null(kHccl, "sendBuf", send));
     GRADUS_TRY(not_null(kHccl, "recvBuf", recv));
+    GRADUS_TRY(check_counts("recvCounts", counts, call.ranks()));
+    GRADUS_TRY(check_counts("recvDispls", displacements, call.ranks()));
     GRADUS_TRY(set_type(call, count, type));
     call.c.terms.count = 0;  // every rank has its own
     GRADUS_TRY(set_buffers(call, send, recv));
-    GRADUS_TRY(read_blocks("recvCounts", counts, displacements, type, call.c.in));
+    read_blocks(counts, displacements, type, call.c.in);
     call.c.out.assign(call.ranks(), {0, count * size_of(type)});
     const Block& own = call.c.in[call.rank()];
     if (own.bytes != count * size_of(type))
@@ -235,13 +240,14 @@ Status all_gather_v(void* send, uint64_t count, void* recv, const void* counts, 
     return call.go();
 }
 
-// After begin(). A rank that sends or receives nothing needs no buffer for it.
-Status set_all_to_all(Call& call, const void* send, HcclDataType send_type, bool sends, const void* recv,
-                      HcclDataType recv_type, bool receives, uint64_t send_count = 0, uint64_t recv_count = 0) {
+// A rank that sends or receives nothing needs no buffer for it.
+Status need_buffers(const void* send, bool sends, const void* recv, bool receives) {
     if (sends) GRADUS_TRY(not_null(kHccl, "sendBuf", send));
     if (receives) GRADUS_TRY(not_null(kHccl, "recvBuf", recv));
-    GRADUS_TRY(check_count("sendCount", send_count));
-    GRADUS_TRY(check_count("recvCount", recv_count));
+    return {};
+}
+
+Status set_all_to_all(Call& call, const void* send, HcclDataType send_type, const void* recv, HcclDataType recv_type) {
     GRADUS_TRY(check_type("sendType", send_type));
     GRADUS_TRY(check_type("recvType", recv_type));
     if (send_type != recv_type)
@@ -256,7 +262,10 @@ Status all_to_all(const void* send, uint64_t send_count, HcclDataType send_type,
     if (send_count == 0 && recv_count == 0) return {};
     Call call;
     GRADUS_TRY(begin(call, Kind::all_to_all, comm, stream));
-    GRADUS_TRY(set_all_to_all(call, send, send_type, true, recv, recv_type, true, send_count, recv_count));
+    GRADUS_TRY(need_buffers(send, true, recv, true));
+    GRADUS_TRY(check_count("sendCount", send_count));
+    GRADUS_TRY(check_count("recvCount", recv_count));
+    GRADUS_TRY(set_all_to_all(call, send, send_type, recv, recv_type));
     if (send_count != recv_count)
         return {HCCL_E_PARA, concat("recvCount: ", recv_count, ", expected sendCount, ", send_count)};
     call.c.terms.count = send_count;
@@ -277,9 +286,14 @@ Status all_to_all_v(const void* send, const void* send_counts, const void* send_
     GRADUS_TRY(not_null(kHccl, "rdispls", recv_displacements));
     // and goes on where both are zeros: others may have something for each other
     const bool sends = !all_zero(send_counts, call.ranks()), receives = !all_zero(recv_counts, call.ranks());
-    GRADUS_TRY(set_all_to_all(call, send, send_type, sends, recv, recv_type, receives));
-    GRADUS_TRY(read_blocks("sendCounts", send_counts, send_displacements, send_type, call.c.out));
-    GRADUS_TRY(read_blocks("recvCounts", recv_counts, recv_displacements, recv_type, call.c.in));
+    GRADUS_TRY(need_buffers(send, sends, recv, receives));
+    GRADUS_TRY(check_counts("sendCounts", send_counts, call.ranks()));
+    GRADUS_TRY(check_counts("sdispls", send_displacements, call.ranks()));
+    GRADUS_TRY(check_counts("recvCounts", recv_counts, call.ranks()));
+    GRADUS_TRY(check_counts("rdispls", recv_displacements, call.ranks()));
+    GRADUS_TRY(set_all_to_all(call, send, send_type, recv, recv_type));
+    read_blocks(send_counts, send_displacements, send_type, call.c.out);
+    read_blocks(recv_counts, recv_displacements, recv_type, call.c.in);
     GRADUS_TRY(check_overlap(call, false));
     return call.go();
 }
@@ -295,11 +309,11 @@ Status all_to_all_vc(const void* send, const void* matrix, HcclDataType send_typ
     const auto count = [&](uint32_t from, uint32_t to) { return number(matrix, size_t{from} * ranks + to); };
     bool sends = false, receives = false;
     for (uint32_t r = 0; r < ranks; ++r) sends |= count(rank, r) != 0, receives |= count(r, rank) != 0;
-    GRADUS_TRY(set_all_to_all(call, send, send_type, sends, recv, recv_type, receives));
+    GRADUS_TRY(need_buffers(send, sends, recv, receives));
+    GRADUS_TRY(check_counts("sendCountMatrix", matrix, size_t{ranks} * ranks));
+    GRADUS_TRY(set_all_to_all(call, send, send_type, recv, recv_type));
     uint64_t sent = 0, received = 0;  // blocks lie one behind the other
     for (uint32_t r = 0; r < ranks; ++r) {
-        GRADUS_TRY(check_count("sendCountMatrix", count(rank, r)));
-        GRADUS_TRY(check_count("sendCountMatrix", count(r, rank)));
         call.c.out[r] = {sent, count(rank, r) * size};
         call.c.in[r] = {received, count(r, rank) * size};
         sent += call.c.out[r].bytes;

@@ -109,6 +109,10 @@ Status check_name(const Membership& membership) {
 }
 
 Status Communicator::check_alive() {
+    {
+        const Lock lock = hold();
+        if (ended) return {HCCL_E_PARA, "comm: has been destroyed since"};
+    }
     Status why = failure();
     if (why.ok() || lost_in_fork()) return why;
     return {why.code(), concat("comm: has failed: ", why.message())};

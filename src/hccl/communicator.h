@@ -76,7 +76,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     // Behind the process lock.
     uint64_t calls = 0;    // collectives that were issued: the sequence number of the next
     uint64_t pending = 0;  // tasks that have not ended
-    std::map<std::pair<uint64_t, std::vector<uint32_t>>, void*> splits;  // by number and ids: the last
+    bool ended = false;    // destroyed by the program; tasks may own it a little longer
+    std::map<std::pair<uint64_t, std::vector<uint32_t>>, std::weak_ptr<Communicator>>
+        splits;  // by number and ids: the last
 
     // In the child of a fork: its ranks are the parent's.
     bool lost_in_fork() const noexcept { return getpid() != process_; }

@@ -35,10 +35,13 @@ Result<std::unique_ptr<Transport>> open_gloo(Link& link, const std::string& ip, 
     const auto checked = [](const Status& status) {
         if (!status.ok()) throw std::runtime_error(status.message().c_str());
     };
+    const auto proof = random_key();
+    if (!proof.ok()) return proof.status();
     const GlooMeeting meeting{rank,
                               ranks,
                               ip,
                               deadline,
+                              *proof,
                               [&](const std::string& key, const std::string& value) { checked(link.put(key, value)); },
                               [&](const std::string& key) {
                                   std::vector<std::string> values;

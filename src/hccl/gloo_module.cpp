@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <set>
+#include <stdexcept>
 #include <vector>
 
 namespace gradus::hccl {
@@ -74,13 +76,15 @@ class Store final : public gloo::rendezvous::Store {
 class GlooTransport final : public Transport {
   public:
     explicit GlooTransport(const GlooMeeting& meeting)
-        : rank_(meeting.rank), ranks_(meeting.ranks), ask_(meeting.ask), next_(ranks_ * 2) {
+        : rank_(meeting.rank), ranks_(meeting.ranks), ask_(meeting.ask), next_(ranks_ * 2), proofs_(ranks_) {
         const WithoutSignals no_pipe(WithoutSignals::only_pipe());
         auto device = device_at(meeting.ip);
         context_ = std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank_), static_cast<int>(ranks_));
         context_->setTimeout(until(meeting.deadline));
         Store store(meeting);
+        meeting.put(proof_of(rank_), text_of(meeting.proof));
         context_->connectFullMesh(store, device);
+        meet(meeting);
     }
 
     ~GlooTransport() override {
@@ -118,9 +122,10 @@ class GlooTransport final : public Transport {
         struct Words {
             uint64_t bytes, type;
         };
+        // until the connections are closed, should one of them be lost
+        std::vector<Words> said(batch.size()), heard(batch.size());
+        std::vector<uint64_t> tags(batch.size());
         return guarded(deadline, [&]() -> Status {
-            std::vector<Words> said(batch.size()), heard(batch.size());
-            std::vector<uint64_t> tags(batch.size());
             for (size_t i = 0; i < batch.size(); ++i) {
                 const Transfer& t = batch[i];
                 tags[i] = kTransferTags + 4 * next_[2 * t.peer + (t.sends ? 1 : 0)]++;
@@ -166,6 +171,26 @@ class GlooTransport final : public Transport {
         where.hostname = ip;
         return gloo::transport::tcp::CreateDevice(where);
     }
+    using Proof = std::array<uint64_t, 2>;
+    static std::string text_of(const Proof& proof) {
+        return {reinterpret_cast<const char*>(proof.data()), sizeof proof};
+    }
+    static std::string proof_of(uint32_t rank) { return "gloo/proof/" + std::to_string(rank); }
+
+    // Gloo takes whoever connects first for the rank that it waits for. Who has the key has put into the store what it
+    // says here.
+    void meet(const GlooMeeting& meeting) {
+        for (uint32_t r = 0; r < ranks_; ++r) {
+            if (r == rank_) continue;
+            receive(reinterpret_cast<std::byte*>(&proofs_[r]), sizeof(Proof), r, kTransferTags - 1);
+            send(reinterpret_cast<const std::byte*>(&meeting.proof), sizeof(Proof), r, kTransferTags - 1);
+        }
+        wait(meeting.deadline);
+        for (uint32_t r = 0; r < ranks_; ++r)
+            if (r != rank_ && meeting.get(proof_of(r)) != text_of(proofs_[r]))
+                throw std::runtime_error("a stranger has come in the place of rank " + std::to_string(r));
+    }
+
     struct Message {
         std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
         uint32_t peer;
@@ -183,9 +208,24 @@ class GlooTransport final : public Transport {
         receives_.back().buffer->recv(static_cast<int>(from), tag);
     }
     void wait(Clock::time_point deadline) {
-        for (const Message& m : receives_) peer_ = m.peer, m.buffer->waitRecv(until(deadline));
+        for (received_ = 0; received_ < receives_.size(); ++received_) {
+            peer_ = receives_[received_].peer;
+            receives_[received_].buffer->waitRecv(until(deadline));
+        }
         for (const Message& m : sends_) peer_ = m.peer, m.buffer->waitSend(until(deadline));
         receives_.clear(), sends_.clear();
+    }
+    // After a time-out: all from whom nothing has come.
+    Text missing() {
+        std::set<uint32_t> ranks = {peer_};
+        for (size_t i = received_ + 1; i < receives_.size(); ++i) try {
+                receives_[i].buffer->waitRecv(std::chrono::milliseconds(1));
+            } catch (const gloo::Exception&) {
+                ranks.insert(receives_[i].peer);
+            }
+        Text list;
+        for (const uint32_t r : ranks) append(list, list.empty() ? "" : ", ", r);
+        return list;
     }
     template <typename F>
     Status guarded(Clock::time_point deadline, const F& f) {
@@ -193,9 +233,11 @@ class GlooTransport final : public Transport {
         try {
             return f();
         } catch (const gloo::Exception& error) {
+            const bool late = Clock::now() >= deadline;
+            const Text list = late ? missing() : Text();
             give_up();
             receives_.clear(), sends_.clear();
-            if (Clock::now() >= deadline) return {HCCL_E_TIMEOUT, concat("missing: rank ", peer_)};
+            if (late) return {HCCL_E_TIMEOUT, concat("missing: rank ", list)};
             // it is over for that rank, and why is known elsewhere
             if (Status why = ask_(peer_); !why.ok()) return why;
             return {HCCL_E_REMOTE, concat("the connection to rank ", peer_, " is lost: ", error.what())};
@@ -215,9 +257,11 @@ class GlooTransport final : public Transport {
     const std::function<Status(uint32_t)> ask_;
     uint32_t peer_ = 0;           // whom the last word with Gloo was about
     std::vector<uint64_t> next_;  // transfers so far, with every rank and in both directions
+    std::vector<Proof> proofs_;   // of the others
     std::shared_ptr<gloo::rendezvous::Context> context_;
     std::vector<std::byte> aside_;
     std::vector<Message> sends_, receives_;
+    size_t received_ = 0;  // of these, so far
     uint64_t round_ = 0;
 };
 

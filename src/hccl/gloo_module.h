@@ -2,6 +2,7 @@
 // no such file and everything else.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@ struct GlooMeeting {
     uint32_t rank, ranks;
     std::string ip;  // of this machine
     Clock::time_point deadline;
+    std::array<uint64_t, 2> proof;  // random: what this rank says on its connections
     // The ranks' store; they throw when it fails.
     std::function<void(const std::string& key, const std::string& value)> put;
     std::function<std::string(const std::string& key)> get;

@@ -1,4 +1,5 @@
 // Groups of calls: what would wait for each other if it were done one after the other is done together.
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 
@@ -50,22 +51,37 @@ Result<std::shared_ptr<Communicator>> run_caught(const Init& init) noexcept {
     }
 }
 
-// Each in a thread of its own, the last in this one.
+// Each in a thread of its own, the last in this one; those of one parent in one.
 struct Together {
     std::mutex mutex;
     std::condition_variable ended;
     size_t running = 0;
     struct One {
         const Init* init;
-        Together* all;
+        Reserved place;  // once all ranks are there, nothing may fail
         Result<std::shared_ptr<Communicator>> result = Status(HCCL_E_RUNTIME, "no thread can be had");
     };
-    std::vector<One> ones;
+    struct Line {
+        Together* all;
+        std::vector<One> ones;
+        void run() noexcept {
+            for (One& one : ones) one.result = run_caught(*one.init);
+        }
+    };
+    std::vector<Line> lines;
+
+    void add(const Init& init) {
+        const auto same = std::find_if(lines.begin(), lines.end(), [&](const Line& line) {
+            return init.parent() != nullptr && line.ones.front().init->parent() == init.parent();
+        });
+        Line& line = same != lines.end() ? *same : lines.emplace_back(Line{this, {}});
+        line.ones.push_back({&init, {}});
+    }
 
     void run() {
-        for (One& one : ones) {
-            if (&one == &ones.back()) {
-                one.result = run_caught(*one.init);
+        for (Line& line : lines) {
+            if (&line == &lines.back()) {
+                line.run();
                 break;
             }
             {
@@ -73,13 +89,13 @@ struct Together {
                 ++running;
             }
             const auto body = [](void* argument) {
-                One& self = *static_cast<One*>(argument);
-                self.result = run_caught(*self.init);
+                Line& self = *static_cast<Line*>(argument);
+                self.run();
                 const std::lock_guard lock(self.all->mutex);
                 --self.all->running;
                 self.all->ended.notify_all();
             };
-            if (start_thread("gradus-init", body, &one)) continue;
+            if (start_thread("gradus-init", body, &line)) continue;
             const std::lock_guard lock(mutex);
             --running;
         }
@@ -111,19 +127,24 @@ Status end_group() {
     if (--group->depth > 0) return {};
     const std::unique_ptr<Group> ended = std::move(group);
     GRADUS_TRY(make_together(ended->inits));
-    for (PendingBatch& pending : ended->batches)
-        GRADUS_TRY(submit(pending.comm, std::move(pending.batch), pending.stream));
-    return {};
+    Status first;  // that is wrong; whoever waits for one of the others gets it
+    for (PendingBatch& pending : ended->batches) {
+        Status queued = submit(pending.comm, std::move(pending.batch), pending.stream);
+        if (first.ok()) first = std::move(queued);
+    }
+    return first;
 }
 
 Status make_together(const std::vector<std::unique_ptr<Init>>& inits) {
     Together together;
-    for (const auto& init : inits) together.ones.push_back({init.get(), &together});
-    if (together.ones.empty()) return {};
+    for (const auto& init : inits) together.add(*init);
+    if (together.lines.empty()) return {};
     together.run();
-    for (const Together::One& one : together.ones)
-        if (!one.result.ok()) return one.result.status();  // those that were made go with the list
-    for (Together::One& one : together.ones) *one.init->comm = Communicators::instance().add(std::move(*one.result));
+    for (const Together::Line& line : together.lines)
+        for (const Together::One& one : line.ones)
+            if (!one.result.ok()) return one.result.status();  // those that were made go with the list
+    for (Together::Line& line : together.lines)
+        for (Together::One& one : line.ones) *one.init->comm = one.place.fill(std::move(*one.result));
     return {};
 }
 
@@ -133,7 +154,7 @@ Status make_communicator(std::unique_ptr<Init> init) {
         group->inits.push_back(std::move(init));
         return {};
     }
-    Reserved place;  // once all ranks are there, nothing may fail
+    Reserved place;  // as above
     auto made = init->run();
     if (!made.ok()) return made.status();
     *init->comm = place.fill(std::move(*made));

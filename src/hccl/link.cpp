@@ -52,10 +52,14 @@ Result<std::unique_ptr<Link>> Link::connect(const MeetingPoint& at, uint32_t ran
     return link;
 }
 
-static Status hub_is_gone() { return {HCCL_E_REMOTE, "the process that called HcclGetRootInfo is gone"}; }
+// Before it was up, a rank may have been turned away: whoever has not the key is dropped without a word.
+Status Link::hub_is_gone() const {
+    return {HCCL_E_REMOTE, concat("the process that called HcclGetRootInfo is gone",
+                                  is_up_ ? "" : ", or this is not the root info that it has made")};
+}
 
 // Who the other side of this connection is.
-static Status in_words(Status status) {
+Status Link::in_words(Status status) const {
     if (status.code() != HCCL_E_REMOTE || !status.message().view().starts_with("the other side")) return status;
     return hub_is_gone();
 }

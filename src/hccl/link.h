@@ -40,6 +40,8 @@ class Link {
     Status why_lost(uint32_t rank) noexcept;
 
   private:
+    Status hub_is_gone() const;
+    Status in_words(Status status) const;
     bool has_left(uint32_t rank);
     Status send(FrameType type, const std::string& key, const std::string& value, int file, uint32_t code);
     Status receive(Clock::time_point deadline);  // one frame

@@ -46,7 +46,7 @@ bool interface_fits(std::string_view name, std::string_view wanted) {
     bool named = false;
     while (!wanted.empty()) {
         const std::string_view one = wanted.substr(0, wanted.find(','));
-        named |= exact ? name == one : name.starts_with(one);
+        named |= exact ? name == one : !one.empty() && name.starts_with(one);
         wanted.remove_prefix(std::min(wanted.size(), one.size() + 1));
     }
     return named != others;
@@ -60,10 +60,11 @@ Result<std::string> own_ip(const HcclEnvironment& environment) {
     if (getifaddrs(&list) != 0) return Status(HCCL_E_SYSCALL, "getifaddrs failed");
     const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
     const int family = environment.ipv6 ? AF_INET6 : AF_INET;
-    for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next)
-        if (i->ifa_addr != nullptr && i->ifa_addr->sa_family == family && (i->ifa_flags & IFF_UP) != 0 &&
-            interface_fits(i->ifa_name, environment.socket_ifname))
-            return to_text(i->ifa_addr);
+    for (const unsigned loopback : {0u, unsigned{IFF_LOOPBACK}})  // last: nobody comes from another machine by it
+        for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next)
+            if (i->ifa_addr != nullptr && i->ifa_addr->sa_family == family && (i->ifa_flags & IFF_UP) != 0 &&
+                (i->ifa_flags & IFF_LOOPBACK) == loopback && interface_fits(i->ifa_name, environment.socket_ifname))
+                return to_text(i->ifa_addr);
     return Status(HCCL_E_PARA, concat("HCCL_SOCKET_IFNAME: no interface fits '", environment.socket_ifname, "'"));
 }
 
@@ -186,8 +187,10 @@ Result<MeetingPoint> open_meeting_point(const HcclEnvironment& environment) {
         at.port = static_cast<uint16_t>(port);
         const Status started = start_hub(at, patience);
         if (started.ok()) return at;
-        if (started.code() != HCCL_E_UNAVAIL || at.ip.empty() || port + 1 == environment.base_port + kPorts)
-            return started;
+        if (started.code() != HCCL_E_UNAVAIL || at.ip.empty()) return started;
+        if (port + 1 == environment.base_port + kPorts)
+            return Status(started.code(), concat(started.message(), ", the last of ", kPorts,
+                                                 " ports, of which HCCL_IF_BASE_PORT says the first"));
     }
 }
 

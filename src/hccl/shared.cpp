@@ -152,7 +152,19 @@ class SharedTransport final : public Transport {
     }
 
     Status wait_for(uint32_t rank, Clock::time_point deadline) {
-        return wait([&] { return state(rank).posted.load() >= round_; }, rank, deadline);
+        const auto has_posted = [&](uint32_t r) { return state(r).posted.load() >= round_; };
+        return or_missing(wait([&] { return has_posted(rank); }, rank, deadline),
+                          [&](uint32_t r) { return r != rank_ && !has_posted(r); });
+    }
+
+    // A time-out names all that have not come.
+    template <typename Misses>
+    Status or_missing(Status came, const Misses& misses) const {
+        if (came.code() != HCCL_E_TIMEOUT) return came;
+        Text list;
+        for (uint32_t r = 0; r < ranks_; ++r)
+            if (misses(r)) append(list, list.empty() ? "" : ", ", r);
+        return list.empty() ? came : Status(HCCL_E_TIMEOUT, concat("missing: rank ", list));
     }
 
     Status take(uint32_t rank, Incoming& in) const {
@@ -296,14 +308,22 @@ Status SharedTransport::transfer(std::span<const Transfer> batch, Clock::time_po
                 if (movable(i)) return true;
             return false;
         };
-        GRADUS_TRY(wait(some, batch[first].peer, deadline));
+        const auto misses = [&](uint32_t r) {
+            for (size_t i = first; i < batch.size(); ++i)
+                if (batch[i].peer == r && !done(i)) return true;
+            return false;
+        };
+        GRADUS_TRY(or_missing(wait(some, batch[first].peer, deadline), misses));
     }
     // a rendezvous: what was sent has been taken
     for (const Transfer& t : batch) {
         if (!t.sends) continue;
-        const ChannelState& s = channel_state(rank_, t.peer);
-        const auto taken = [&] { return s.read.load() == s.written.load(); };
-        GRADUS_TRY(wait(taken, t.peer, deadline));
+        const auto taken = [&](uint32_t r) {
+            const ChannelState& s = channel_state(rank_, r);
+            return s.read.load() == s.written.load();
+        };
+        GRADUS_TRY(
+            or_missing(wait([&] { return taken(t.peer); }, t.peer, deadline), [&](uint32_t r) { return !taken(r); }));
     }
     return {};
 }

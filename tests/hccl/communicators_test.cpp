@@ -1,7 +1,9 @@
 // Making, asking and ending communicators in one process: threads, groups, sub-communicators.
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <thread>
+#include <utility>
 
 #include "ranks.h"
 #include "testing/runtime.h"
@@ -84,6 +86,102 @@ TEST_P(Communicators, InitsOfAGroup) {
         aclrtResetDeviceForce(static_cast<int>(r));
     }
     EXPECT_EQ(HcclGroupEnd(), HCCL_E_PARA);
+}
+
+// A group is of one kind, whichever came first.
+TEST_P(Communicators, KindsOfAGroupAreNotMixed) {
+    World w(1, GetParam());
+    ASSERT_TRUE(w.made);
+    Buffer x(64);
+    HcclRootInfo info;
+    ASSERT_EQ(aclrtSetDevice(0) + HcclGetRootInfo(&info), 0);
+    HcclComm comm = w.comms[0], made = nullptr, sub = nullptr;
+    HcclCommConfig config;
+    HcclCommConfigInit(&config);
+    uint32_t ids[] = {0};
+    HcclSendRecvItem items[] = {{HCCL_SEND, x.data(), 1, HCCL_DATA_TYPE_FP32, 0},
+                                {HCCL_RECV, x.data() + 32, 1, HCCL_DATA_TYPE_FP32, 0}};
+    const auto init = [&] { return HcclCommInitRootInfo(1, &info, 0, &made); };
+    const auto split = [&] { return HcclCreateSubCommConfig(&comm, 1, ids, 1, 0, &config, &sub); };
+    const auto send = [&] { return HcclSend(x.data(), 1, HCCL_DATA_TYPE_FP32, 0, comm, w.streams[0]); };
+    const auto receive = [&] { return HcclRecv(x.data() + 32, 1, HCCL_DATA_TYPE_FP32, 0, comm, w.streams[0]); };
+    const auto batch = [&] { return HcclBatchSendRecv(items, 2, comm, w.streams[0]); };
+    const auto collective = [&] { return HcclBarrier(comm, w.streams[0]); };
+    const std::vector<std::function<HcclResult()>> kinds[] = {{init, split}, {send, receive, batch}, {collective}};
+    for (const auto& first : kinds) {
+        ASSERT_EQ(HcclGroupStart(), 0);
+        for (const auto& call : first) EXPECT_EQ(call(), 0) << take_message();
+        for (const auto& other : kinds)
+            for (const auto& call : other) {
+                if (&other == &first) continue;
+                EXPECT_EQ(call(), HCCL_E_PARA);
+                EXPECT_NE(take_message().find("a group has either inits, or"), std::string::npos);
+            }
+        EXPECT_EQ(HcclGroupEnd(), 0) << take_message();
+        for (HcclComm* c : {&made, &sub})
+            if (*c != nullptr) EXPECT_EQ(HcclCommDestroy(std::exchange(*c, nullptr)), 0) << take_message();
+    }
+    EXPECT_EQ(w.synchronize(), std::vector<int>{0}) << take_message();
+}
+
+// What a group has collected meets at its end what has happened since; the rest of it is sent all the same.
+TEST_P(Communicators, DestroyedInsideAGroup) {
+    World w(2, GetParam()), other(2, GetParam());
+    ASSERT_TRUE(w.made && other.made);
+    Buffer x(64);
+    std::fill_n(x.data(), 64, 7);
+    ASSERT_EQ(HcclGroupStart(), 0);
+    ASSERT_EQ(HcclSend(x.data(), 1, HCCL_DATA_TYPE_INT8, 1, w.comms[0], w.streams[0]), 0) << take_message();
+    ASSERT_EQ(HcclSend(x.data(), 1, HCCL_DATA_TYPE_INT8, 1, other.comms[0], other.streams[0]), 0) << take_message();
+    ASSERT_EQ(HcclCommDestroy(w.comms[0]), 0);
+    w.comms[0] = nullptr;
+    EXPECT_EQ(HcclGroupEnd(), HCCL_E_PARA);
+    expect_message("HcclGroupEnd", "comm: has been destroyed since");
+    ASSERT_EQ(HcclRecv(x.data() + 32, 1, HCCL_DATA_TYPE_INT8, 0, other.comms[1], other.streams[1]), 0);
+    EXPECT_EQ(w.synchronize(), (std::vector<int>{0, 0})) << take_message();
+    EXPECT_EQ(other.synchronize(), (std::vector<int>{0, 0})) << take_message();
+}
+
+// All that one thread asks for between GroupStart and GroupEnd meets, in whatever order the others ask; and nothing is
+// left of a group of which one fails.
+TEST_P(Communicators, SubCommunicatorsOfAGroup) {
+    World w(3, GetParam());
+    ASSERT_TRUE(w.made);
+    HcclCommConfig config;
+    HcclCommConfigInit(&config);
+    uint32_t all[] = {2, 0, 1}, pair[] = {0, 2};
+    HcclComm alls[3] = {}, pairs[3] = {};
+    const auto create = [&] {
+        EXPECT_EQ(HcclGroupStart(), 0);
+        for (uint32_t r = 0; r < 3; ++r) {
+            EXPECT_EQ(HcclCreateSubCommConfig(&w.comms[r], 3, all, 1, (r + 1) % 3, &config, &alls[r]), 0)
+                << take_message();
+            if (r == 1) continue;
+            EXPECT_EQ(HcclCreateSubCommConfig(&w.comms[r], 2, pair, 2, r / 2, &config, &pairs[r]), 0) << take_message();
+            EXPECT_EQ(alls[r], nullptr);
+        }
+        return HcclGroupEnd();
+    };
+    ASSERT_EQ(create(), 0) << take_message();
+    for (uint32_t r = 0; r < 3; ++r) {
+        uint32_t rank = 9;
+        EXPECT_EQ(HcclGetRankId(alls[r], &rank), 0) << take_message();
+        EXPECT_EQ(rank, (r + 1) % 3);
+        EXPECT_EQ(HcclBarrier(alls[r], w.streams[r]), 0) << take_message();
+        if (r != 1) EXPECT_EQ(HcclBarrier(pairs[r], w.streams[r]), 0) << take_message();
+    }
+    EXPECT_EQ(w.synchronize(), (std::vector<int>{0, 0, 0})) << take_message();
+    HcclComm twice[2] = {};
+    ASSERT_EQ(HcclGroupStart(), 0);
+    for (HcclComm& sub : twice)
+        EXPECT_EQ(HcclCreateSubCommConfig(&w.comms[0], 1, pair, 5, 0, &config, &sub), 0) << take_message();
+    EXPECT_EQ(HcclGroupEnd(), HCCL_E_PARA);
+    expect_message("HcclGroupEnd", "subCommId: 5 of these ranks is there already");
+    EXPECT_EQ(twice[0], nullptr);
+    EXPECT_EQ(twice[1], nullptr);
+    EXPECT_EQ(HcclCreateSubCommConfig(&w.comms[0], 1, pair, 5, 0, &config, &twice[0]), 0) << take_message();
+    for (HcclComm sub : {alls[0], alls[1], alls[2], pairs[0], pairs[2], twice[0]})
+        EXPECT_EQ(HcclCommDestroy(sub), 0) << take_message();
 }
 
 // Four ranks as 2 × 2: rows for one kind of parallelism, columns for the other.

@@ -24,6 +24,10 @@ class Failures : public ::testing::TestWithParam<const char*> {
             HcclResult error = HCCL_SUCCESS;
             EXPECT_EQ(HcclGetCommAsyncError(w.comms[r], &error), 0);
             EXPECT_EQ(error, async);
+            char name[128];
+            HcclCommStatus status = HCCL_COMM_STATUS_READY;
+            EXPECT_EQ(HcclGetCommName(w.comms[r], name) + HcclCommGetStatus(name, &status), 0);
+            EXPECT_EQ(status, HCCL_COMM_STATUS_INVALID);
             EXPECT_EQ(HcclBroadcast(x.data(), 1, kF32, 0, w.comms[r], w.streams[r]), async);
             const std::string later = take_message();
             EXPECT_EQ(later.find("HcclBroadcast: comm: has failed: Hccl"), 0u) << later;
@@ -77,9 +81,30 @@ TEST_P(Failures, RanksDisagree) {
     }
     {
         World w(2, GetParam());
+        const uint64_t counts[2][2] = {{1, 2}, {1, 3}}, at[2] = {0, 8};
+        for (uint32_t r = 0; r < 2; ++r)
+            ASSERT_EQ(HcclReduceScatterV(x.data() + 256 * r, counts[r], at, x.data() + 1024 + 256 * r, counts[r][r],
+                                         kF32, kSum, w.comms[r], w.streams[r]),
+                      0)
+                << take_message();
+        expect_all_fail(w, {"HcclReduceScatterV", "rank 1 has 12 bytes for rank 1, rank 0 8"}, HCCL_E_PARA);
+    }
+    {
+        World w(2, GetParam());
+        const uint64_t counts[2][2] = {{1, 2}, {1, 3}}, at[2] = {0, 8};
+        for (uint32_t r = 0; r < 2; ++r)
+            ASSERT_EQ(HcclAllGatherV(x.data() + 256 * r, counts[r][r], x.data() + 1024 + 256 * r, counts[r], at, kF32,
+                                     w.comms[r], w.streams[r]),
+                      0)
+                << take_message();
+        expect_all_fail(w, {"HcclAllGatherV", "rank 1 sends 12 bytes to rank 0, which expects 8"}, HCCL_E_PARA);
+    }
+    for (const Difference& d :
+         {Difference{"8 × fp32", 8, kF32, kSum}, Difference{"4 × int32", 4, HCCL_DATA_TYPE_INT32, kSum}}) {
+        World w(2, GetParam());
         ASSERT_EQ(HcclSend(x.data(), 4, kF32, 1, w.comms[0], w.streams[0]), 0);
-        ASSERT_EQ(HcclRecv(x.data() + 64, 8, kF32, 0, w.comms[1], w.streams[1]), 0);
-        expect_all_fail(w, {"rank 0 sends 4 × fp32 to rank 1, which receives 8 × fp32"}, HCCL_E_PARA);
+        ASSERT_EQ(HcclRecv(x.data() + 64, d.count, d.type, 0, w.comms[1], w.streams[1]), 0);
+        expect_all_fail(w, {"rank 0 sends 4 × fp32 to rank 1, which receives ", d.words}, HCCL_E_PARA);
     }
 }
 
@@ -104,28 +129,64 @@ TEST_P(Failures, ARankDisagreesWithItself) {
     EXPECT_EQ(x.data()[32 + 16], 0xEE);
 }
 
-TEST_P(Failures, ARankDoesNotCome) {
+// The message lists all that are missing.
+TEST_P(Failures, RanksDoNotCome) {
     const Variable timeout("HCCL_EXEC_TIMEOUT", "1");
     Buffer x(4096);
-    {
-        World w(3, GetParam());
+    const auto expect_late = [](World& w, uint32_t rank, const char* missing) {
+        EXPECT_EQ(aclrtSynchronizeStream(w.streams[rank]), 507000);
+        const std::string message = take_message() + "\n";
+        EXPECT_NE(message.find("HCCL_EXEC_TIMEOUT"), std::string::npos) << message;
+        EXPECT_NE(message.find(missing), std::string::npos) << message;
+        HcclResult error = HCCL_SUCCESS;
+        EXPECT_EQ(HcclGetCommAsyncError(w.comms[rank], &error), 0);
+        EXPECT_EQ(error, HCCL_E_TIMEOUT);
+    };
+    for (const auto& [ranks, missing] : {std::pair(3u, "missing: rank 1\n"), std::pair(4u, "missing: rank 1, 3\n")}) {
+        World w(ranks, GetParam());
         ASSERT_TRUE(w.made);
         const auto start = std::chrono::steady_clock::now();
         for (const uint32_t r : {0u, 2u}) ASSERT_EQ(HcclBarrier(w.comms[r], w.streams[r]), 0);
-        for (const uint32_t r : {0u, 2u}) {
-            EXPECT_EQ(aclrtSynchronizeStream(w.streams[r]), 507000);
-            const std::string message = take_message();
-            EXPECT_NE(message.find("HCCL_EXEC_TIMEOUT"), std::string::npos) << message;
-            EXPECT_NE(message.find("missing: rank 1"), std::string::npos) << message;
-        }
+        for (const uint32_t r : {0u, 2u}) expect_late(w, r, missing);
         EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
     }
-    World w(2, GetParam());
-    ASSERT_EQ(HcclRecv(x.data(), 1, kF32, 1, w.comms[0], w.streams[0]), 0);
-    EXPECT_EQ(aclrtSynchronizeStream(w.streams[0]), 507000);
-    const std::string message = take_message();
-    EXPECT_NE(message.find("HCCL_EXEC_TIMEOUT"), std::string::npos) << message;
-    EXPECT_NE(message.find("missing: rank 1"), std::string::npos) << message;
+    {
+        World w(2, GetParam());
+        ASSERT_EQ(HcclRecv(x.data(), 1, kF32, 1, w.comms[0], w.streams[0]), 0);
+        expect_late(w, 0, "missing: rank 1\n");
+    }
+    World w(4, GetParam());
+    HcclSendRecvItem items[] = {{HCCL_RECV, x.data(), 1, kF32, 3},
+                                {HCCL_RECV, x.data() + 8, 1, kF32, 1},
+                                {HCCL_SEND, x.data() + 16, 1, kF32, 3}};
+    ASSERT_EQ(HcclBatchSendRecv(items, 3, w.comms[0], w.streams[0]), 0);
+    expect_late(w, 0, "missing: rank 1, 3\n");
+}
+
+// A communicator's own time-out counts, and 0 is for ever.
+TEST_P(Failures, ARankIsLate) {
+    for (const int seconds : {1, 0}) {
+        const Variable forced("GRADUS_HCCL_TRANSPORT", GetParam());
+        const Variable timeout("HCCL_EXEC_TIMEOUT", seconds == 1 ? "0" : "1");
+        World w(2, GetParam());
+        ASSERT_TRUE(w.made);
+        HcclCommConfig config;
+        HcclCommConfigInit(&config);
+        config.hcclExecTimeOut = seconds;
+        HcclComm subs[2] = {};
+        uint32_t ids[] = {0, 1};
+        ASSERT_EQ(HcclGroupStart(), 0);
+        for (uint32_t r = 0; r < 2; ++r)
+            ASSERT_EQ(HcclCreateSubCommConfig(&w.comms[r], 2, ids, 3, r, &config, &subs[r]), 0) << take_message();
+        ASSERT_EQ(HcclGroupEnd(), 0) << take_message();
+        ASSERT_EQ(HcclBarrier(subs[0], w.streams[0]), 0);
+        const int code = aclrtSynchronizeStreamWithTimeout(w.streams[0], seconds == 1 ? 20000 : 2000);
+        EXPECT_EQ(code, seconds == 1 ? 507000 : 507046);
+        if (seconds == 1) EXPECT_NE(take_message().find("waited 1 s (HCCL_EXEC_TIMEOUT)"), std::string::npos);
+        if (seconds == 0) EXPECT_EQ(HcclBarrier(subs[1], w.streams[1]), 0) << take_message();
+        if (seconds == 0) EXPECT_EQ(w.synchronize(), (std::vector<int>{0, 0})) << take_message();
+        for (HcclComm sub : subs) EXPECT_EQ(HcclCommDestroy(sub), 0) << take_message();
+    }
 }
 
 TEST_P(Failures, ARankHasDestroyedItsCommunicator) {

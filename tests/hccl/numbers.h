@@ -22,6 +22,12 @@ constexpr Type kReduced[] = {{HCCL_DATA_TYPE_FP32, "fp32", 4, true},      {HCCL_
                              {HCCL_DATA_TYPE_UINT16, "uint16", 2, false}, {HCCL_DATA_TYPE_UINT32, "uint32", 4, false},
                              {HCCL_DATA_TYPE_UINT64, "uint64", 8, false}, {HCCL_DATA_TYPE_FP64, "fp64", 8, false}};
 
+constexpr Type kOnlyMoved[] = {{HCCL_DATA_TYPE_INT128, "int128", 16, false},
+                               {HCCL_DATA_TYPE_HIF8, "hif8", 1, false},
+                               {HCCL_DATA_TYPE_FP8E4M3, "fp8e4m3", 1, false},
+                               {HCCL_DATA_TYPE_FP8E5M2, "fp8e5m2", 1, false},
+                               {HCCL_DATA_TYPE_FP8E8M0, "fp8e8m0", 1, false}};
+
 Bytes expected_reduction(const std::vector<Bytes>& inputs, const Type& t, HcclReduceOp op);
 
 // Floats of about 1 with zeros, infinities and NaNs among them; integers of all bits.

@@ -12,6 +12,11 @@ namespace {
 
 bool is_long() { return std::getenv("GRADUS_TEST_LONG") != nullptr; }
 
+std::vector<uint32_t> sizes() {  // of communicators
+    if (is_long()) return {1, 2, 3, 5, 8};
+    return {2, 3};
+}
+
 struct Without {  // the device's limits
     Without() { gradusSetOption("limits", "off"); }
     ~Without() { gradusSetOption("limits", "on"); }
@@ -81,9 +86,7 @@ void check_reductions(World& w, const Type& t, HcclReduceOp op, size_t count, bo
 
 TEST_P(Operators, Reductions) {
     const Without limits;
-    std::vector<uint32_t> sizes = {2, 3};
-    if (is_long()) sizes = {1, 2, 3, 5, 8};
-    for (const uint32_t ranks : sizes) {
+    for (const uint32_t ranks : sizes()) {
         World w(ranks, GetParam());
         ASSERT_TRUE(w.made);
         for (const Type& t : kReduced)
@@ -110,47 +113,63 @@ TEST_P(Operators, LongReductions) {
 }
 
 TEST_P(Operators, ReduceScatterWithCounts) {
-    World w(3, GetParam());
-    ASSERT_TRUE(w.made);
-    const auto check = [&](const Type& t, HcclReduceOp op, uint64_t most) {
-        SCOPED_TRACE(std::string(t.name) + " op " + std::to_string(op) + " up to " + std::to_string(most));
-        const uint64_t counts[] = {5, 0, most}, displacements[] = {most + 9, 0, 3};
-        std::vector<Bytes> whole;
-        std::vector<Buffer> send, recv;
-        for (uint32_t r = 0; r < 3; ++r) {
-            whole.push_back(input(t, most + 19, r, true));
-            send.emplace_back(whole[r]);
-            recv.emplace_back(Buffer(counts[r] * t.size));
-            ASSERT_EQ(HcclReduceScatterV(send[r].data(), counts, displacements, recv[r].data(), counts[r], t.type, op,
-                                         w.comms[r], w.streams[r]),
-                      0)
-                << take_message();
-        }
-        for (const int code : w.synchronize()) ASSERT_EQ(code, 0) << take_message();
-        const Bytes expected = expected_reduction(whole, t, op);
-        for (uint32_t r = 0; r < 3; ++r)
-            EXPECT_EQ(recv[r].read(), slice(expected, displacements[r] * t.size, counts[r] * t.size)) << r;
-    };
-    check(kReduced[0], HCCL_REDUCE_MAX, 200001);
-    const Without limits;
-    for (const Type& t : kReduced)
-        for (const HcclReduceOp op : {HCCL_REDUCE_SUM, HCCL_REDUCE_PROD, HCCL_REDUCE_MAX, HCCL_REDUCE_MIN}) {
-            check(t, op, 1003);
-            if (HasFailure()) return;
-        }
+    for (const uint32_t ranks : sizes()) {
+        World w(ranks, GetParam());
+        ASSERT_TRUE(w.made);
+        const auto check = [&](const Type& t, HcclReduceOp op, uint64_t most, bool in_place) {
+            SCOPED_TRACE(std::string(t.name) + " op " + std::to_string(op) + " ranks " + std::to_string(ranks) +
+                         " up to " + std::to_string(most) + (in_place ? " in place" : ""));
+            std::vector<uint64_t> counts(ranks), displacements(ranks);  // from the last to the first, with gaps
+            uint64_t end = 3;
+            for (uint32_t r = ranks; r-- > 0;) {
+                counts[r] = r % 3 == 1 ? 0 : r % 3 == 0 ? most : 5;
+                displacements[r] = end, end += counts[r] + 2;
+            }
+            std::vector<Bytes> whole;
+            std::vector<Buffer> send, recv;
+            for (uint32_t r = 0; r < ranks; ++r) {
+                whole.push_back(input(t, end, r, true));
+                send.emplace_back(whole[r]);
+                recv.emplace_back(Buffer(counts[r] * t.size));
+                unsigned char* const to = in_place ? send[r].data() + displacements[r] * t.size : recv[r].data();
+                ASSERT_EQ(HcclReduceScatterV(send[r].data(), counts.data(), displacements.data(), to, counts[r], t.type,
+                                             op, w.comms[r], w.streams[r]),
+                          0)
+                    << take_message();
+            }
+            for (const int code : w.synchronize()) ASSERT_EQ(code, 0) << take_message();
+            const Bytes expected = expected_reduction(whole, t, op);
+            for (uint32_t r = 0; r < ranks; ++r) {
+                const size_t at = displacements[r] * t.size, n = counts[r] * t.size;
+                Bytes expected_send = whole[r];
+                if (in_place) std::memcpy(expected_send.data() + at, expected.data() + at, n);
+                if (!in_place) EXPECT_EQ(recv[r].read(), slice(expected, at, n)) << r;
+                EXPECT_EQ(send[r].read(), expected_send) << r;
+            }
+        };
+        check(kReduced[0], HCCL_REDUCE_MAX, 200001, false);
+        check(kReduced[1], HCCL_REDUCE_SUM, 200001, true);
+        const Without limits;
+        for (const Type& t : kReduced)
+            for (const HcclReduceOp op : {HCCL_REDUCE_SUM, HCCL_REDUCE_PROD, HCCL_REDUCE_MAX, HCCL_REDUCE_MIN}) {
+                check(t, op, 1003, op == HCCL_REDUCE_MIN);
+                if (HasFailure()) return;
+            }
+    }
 }
 
 // ---- Movements
 
 TEST_P(Operators, Movements) {
-    std::vector<uint32_t> sizes = {2, 3};
-    if (is_long()) sizes = {1, 2, 3, 5, 8};
-    for (const uint32_t ranks : sizes) {
+    for (const uint32_t ranks : sizes()) {
         World w(ranks, GetParam());
         ASSERT_TRUE(w.made);
-        for (const size_t count : {size_t{1}, size_t{37}, size_t{200003}}) {
-            SCOPED_TRACE(std::to_string(ranks) + " ranks, " + std::to_string(count));
-            const Type t{HCCL_DATA_TYPE_INT128, "int128", 16, false};
+        std::vector<std::pair<Type, size_t>> cases;
+        for (const size_t count : {1, 37, 200003}) cases.push_back({kOnlyMoved[0], count});
+        for (const Type& t : kOnlyMoved) cases.push_back({t, 5});
+        for (const Type& t : kReduced) cases.push_back({t, 5});
+        for (const auto& [t, count] : cases) {
+            SCOPED_TRACE(std::to_string(ranks) + " ranks, " + std::to_string(count) + " " + t.name);
             const size_t n = count * t.size;
             const uint32_t root = ranks - 1;
             std::vector<Bytes> own, whole;
@@ -200,51 +219,69 @@ TEST_P(Operators, Movements) {
     }
 }
 
+// What rank s has for rank d: nothing, little, and here and there more than a chunk.
+uint64_t count_between(uint32_t s, uint32_t d) {
+    if ((s + 2 * d) % 7 == 4) return 400001 + s;
+    return (3 * s + 5 * d + 3) % 4 * (s + 1);
+}
+
 TEST_P(Operators, MovementsWithCounts) {
-    constexpr uint32_t kRanks = 3;
-    World w(kRanks, GetParam());
-    ASSERT_TRUE(w.made);
-    // what rank s has for rank d, in int16: nothing, little, and more than a chunk
-    const uint64_t matrix[kRanks][kRanks] = {{3, 0, 400001}, {7, 1, 2}, {0, 500000, 5}};
-    std::vector<Bytes> data(kRanks);
-    std::vector<Buffer> send, v, vc, gathered;
-    uint64_t out[kRanks][kRanks], at_out[kRanks][kRanks], in[kRanks][kRanks], at_in[kRanks][kRanks],
-        at_dense[kRanks][kRanks];
-    for (uint32_t r = 0; r < kRanks; ++r) {
-        uint64_t sent = 0, received = 0;
-        for (uint32_t o = 0; o < kRanks; ++o) {
-            out[r][o] = matrix[r][o], at_out[r][o] = sent, sent += matrix[r][o];
-            in[r][o] = matrix[o][r], at_dense[r][o] = received, received += matrix[o][r];
+    for (const uint32_t ranks : sizes()) {
+        SCOPED_TRACE(ranks);
+        World w(ranks, GetParam());
+        ASSERT_TRUE(w.made);
+        using Numbers = std::vector<uint64_t>;
+        Numbers matrix, gather_counts(ranks), gather_at(ranks);
+        std::vector<Numbers> out(ranks), at_out(ranks), in(ranks), at_in(ranks), at_dense(ranks);
+        std::vector<Bytes> data(ranks);
+        std::vector<Buffer> send, v, vc, gathered;
+        uint64_t gathers = 1;
+        for (uint32_t r = ranks; r-- > 0;) {
+            gather_counts[r] = r % 3 == 1 ? 0 : 4 + r, gather_at[r] = gathers;
+            gathers += gather_counts[r] + 2;
         }
-        uint64_t place = received + 9;  // the other way round, with a gap between
-        for (uint32_t o = 0; o < kRanks; ++o) place -= in[r][o] + 3, at_in[r][o] = place + 3;
-        data[r] = input({HCCL_DATA_TYPE_INT16, "", 2, true}, sent, r, false);
-        send.emplace_back(data[r]);
-        v.emplace_back((received + 9) * 2), vc.emplace_back(received * 2), gathered.emplace_back(2 * 30);
-    }
-    const uint64_t gather_counts[] = {4, 0, 9}, gather_at[] = {20, 0, 1};
-    for (uint32_t r = 0; r < kRanks; ++r) {
-        const auto type = HCCL_DATA_TYPE_INT16;
-        ASSERT_EQ(HcclAlltoAllV(send[r].data(), out[r], at_out[r], type, v[r].data(), in[r], at_in[r], type, w.comms[r],
-                                w.streams[r]),
-                  0)
-            << take_message();
-        ASSERT_EQ(HcclAlltoAllVC(send[r].data(), matrix, type, vc[r].data(), type, w.comms[r], w.streams[r]), 0)
-            << take_message();
-        ASSERT_EQ(HcclAllGatherV(send[r].data(), gather_counts[r], gathered[r].data(), gather_counts, gather_at, type,
-                                 w.comms[r], w.streams[r]),
-                  0)
-            << take_message();
-    }
-    for (const int code : w.synchronize()) ASSERT_EQ(code, 0) << take_message();
-    for (uint32_t d = 0; d < kRanks; ++d)
-        for (uint32_t s = 0; s < kRanks; ++s) {
-            const Bytes block = slice(data[s], at_out[s][d] * 2, matrix[s][d] * 2);
-            EXPECT_EQ(slice(v[d].read(), at_in[d][s] * 2, block.size()), block) << s << " to " << d;
-            EXPECT_EQ(slice(vc[d].read(), at_dense[d][s] * 2, block.size()), block) << s << " to " << d;
-            EXPECT_EQ(slice(gathered[d].read(), gather_at[s] * 2, gather_counts[s] * 2),
-                      slice(data[s], 0, gather_counts[s] * 2));
+        for (uint32_t r = 0; r < ranks; ++r) {
+            uint64_t sent = 0, received = 0;
+            for (uint32_t o = 0; o < ranks; ++o) {
+                matrix.push_back(count_between(r, o));
+                out[r].push_back(count_between(r, o)), at_out[r].push_back(sent), sent += out[r][o];
+                in[r].push_back(count_between(o, r)), at_dense[r].push_back(received), received += in[r][o];
+            }
+            uint64_t place = received + 3 * ranks;  // the other way round, with a gap between
+            for (uint32_t o = 0; o < ranks; ++o) place -= in[r][o] + 3, at_in[r].push_back(place + 3);
+            data[r] = input(kReduced[4], sent + gather_counts[r], r, false);
+            send.emplace_back(data[r]);
+            v.emplace_back((received + 3 * ranks) * 2), vc.emplace_back(received * 2),
+                gathered.emplace_back(2 * gathers);
         }
+        for (uint32_t r = 0; r < ranks; ++r) {
+            const auto type = HCCL_DATA_TYPE_INT16;
+            ASSERT_EQ(HcclAlltoAllV(send[r].data(), out[r].data(), at_out[r].data(), type, v[r].data(), in[r].data(),
+                                    at_in[r].data(), type, w.comms[r], w.streams[r]),
+                      0)
+                << take_message();
+            ASSERT_EQ(HcclAlltoAllVC(send[r].data(), matrix.data(), type, vc[r].data(), type, w.comms[r], w.streams[r]),
+                      0)
+                << take_message();
+            ASSERT_EQ(HcclAllGatherV(send[r].data(), gather_counts[r], gathered[r].data(), gather_counts.data(),
+                                     gather_at.data(), type, w.comms[r], w.streams[r]),
+                      0)
+                << take_message();
+        }
+        for (const int code : w.synchronize()) ASSERT_EQ(code, 0) << take_message();
+        for (uint32_t d = 0; d < ranks; ++d) {
+            Bytes expected_v(v[d].read().size(), 0xEE), expected_vc, expected_gathered(2 * gathers, 0xEE);
+            for (uint32_t s = 0; s < ranks; ++s) {
+                const Bytes block = slice(data[s], at_out[s][d] * 2, out[s][d] * 2);
+                std::copy(block.begin(), block.end(), expected_v.begin() + static_cast<long>(at_in[d][s] * 2));
+                expected_vc.insert(expected_vc.end(), block.begin(), block.end());
+                std::memcpy(expected_gathered.data() + gather_at[s] * 2, data[s].data(), gather_counts[s] * 2);
+            }
+            EXPECT_EQ(v[d].read(), expected_v) << d;
+            EXPECT_EQ(vc[d].read(), expected_vc) << d;
+            EXPECT_EQ(gathered[d].read(), expected_gathered) << d;
+        }
+    }
 }
 
 TEST_P(Operators, SendsAndReceives) {

@@ -3,9 +3,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <thread>
 
+#include "gradus/gradus.h"
 #include "ranks.h"
 #include "testing/runtime.h"
 
@@ -138,9 +141,65 @@ TEST_F(Processes, ARankIsKilled) {
     }
 }
 
-// A child has none of its parent's communicators, and does not keep them alive.
+// While megabytes are under way, and not between two calls.
+TEST_F(Processes, ARankIsKilledInTheMiddle) {
+    for (const char* transport : transports()) {
+        if (std::string(transport) == "local") continue;
+        const Variable forced("GRADUS_HCCL_TRANSPORT", transport);
+        for (const uint32_t victim : {0u, 2u}) {
+            const Path path;
+            std::vector<int> expected(3, 0);
+            expected[victim] = -SIGKILL;
+            const auto program = [&](uint32_t rank) {
+                constexpr size_t kCount = 1 << 20;
+                aclrtStream stream = nullptr;
+                HcclComm comm = nullptr;
+                void* x = nullptr;
+                EXPECT_RANK(aclrtSetDevice(0) == 0 && aclrtCreateStream(&stream) == 0);
+                EXPECT_RANK(aclrtMalloc(&x, 4 * kCount, ACL_MEM_MALLOC_HUGE_FIRST) == 0);
+                EXPECT_RANK(init_by_file(path.name, 3, rank, &comm) == 0);
+                const auto sum = [&] {
+                    const int code = HcclAllReduce(x, x, kCount, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, comm, stream);
+                    return code != 0 ? code : aclrtSynchronizeStream(stream);
+                };
+                EXPECT_RANK(sum() == 0);
+                if (rank == victim) std::thread([] { usleep(20000), kill(getpid(), SIGKILL); }).detach();
+                while (sum() == 0) {
+                }
+                EXPECT_RANK(take_message().find("gone") != std::string::npos);
+                HcclResult error = HCCL_SUCCESS;
+                EXPECT_RANK(HcclGetCommAsyncError(comm, &error) == 0 && error == HCCL_E_REMOTE);
+                EXPECT_RANK(HcclCommDestroy(comm) == 0);
+                return 0;
+            };
+            EXPECT_EQ(in_processes(3, program), expected) << transport << ", rank " << victim << " killed";
+        }
+    }
+}
+
+// Processes of one machine share its CPUs, unless the program has said how many threads it wants.
+TEST_F(Processes, ShareTheCpus) {
+    const int cpus = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+    for (const bool asked : {false, true}) {
+        const Path path;
+        const auto program = [&](uint32_t rank) {
+            if (asked) setenv("GRADUS_NUM_THREADS", std::to_string(cpus + 1).c_str(), 1);
+            const int before = std::atoi(gradusGetOption("num_threads"));
+            HcclComm comm = nullptr;
+            EXPECT_RANK(aclrtSetDevice(0) == 0);
+            EXPECT_RANK(init_by_file(path.name, 2, rank, &comm) == 0);
+            const int after = std::atoi(gradusGetOption("num_threads"));
+            EXPECT_RANK(after == (asked ? cpus + 1 : std::max(1, before / 2)));
+            EXPECT_RANK(HcclCommDestroy(comm) == 0);
+            return 0;
+        };
+        EXPECT_EQ(in_processes(2, program), (std::vector<int>{0, 0})) << (asked ? "asked" : "");
+    }
+}
+
+// A child has none of its parent's communicators, does not keep them alive, and may make its own.
 TEST_F(Processes, AfterAFork) {
-    for (const char* transport : {"local", "shared"}) {
+    for (const char* transport : transports()) {
         EXPECT_EQ(in_processes(1,
                                [&](uint32_t rank) {
                                    World w(2, transport);
@@ -149,7 +208,10 @@ TEST_F(Processes, AfterAFork) {
                                    if (child == 0) {
                                        const int refused = HcclBarrier(w.comms[0], w.streams[0]);
                                        const int destroyed = HcclCommDestroy(w.comms[1]);
-                                       _exit(refused == HCCL_E_UNAVAIL && destroyed == 0 ? 0 : 1);
+                                       World own(2, transport);
+                                       for (uint32_t r = 0; r < 2; ++r) HcclBarrier(own.comms[r], own.streams[r]);
+                                       const bool works = own.synchronize() == std::vector<int>{0, 0};
+                                       _exit(refused == HCCL_E_UNAVAIL && destroyed == 0 && works ? 0 : 1);
                                    }
                                    EXPECT_RANK(child > 0);
                                    int status = -1;

@@ -173,6 +173,7 @@ TEST_F(Refusals, Environment) {
         {"HCCL_IF_BASE_PORT", "65521", "expected a number from 1024 to 65520"},
         {"HCCL_IF_IP", "nowhere", "'nowhere' is not an IP address"},
         {"HCCL_SOCKET_IFNAME", "=nosuch0", "no interface fits '=nosuch0'"},
+        {"HCCL_SOCKET_IFNAME", ",", "no interface fits ','"},
         {"HCCL_SOCKET_FAMILY", "IPV6", "expected AF_INET or AF_INET6"},
         {"GRADUS_HCCL_TRANSPORT", "mpi", "expected auto, local, shared or gloo"},
     };
@@ -236,6 +237,45 @@ TEST_F(Refusals, Configurations) {
     EXPECT_EQ(HcclCommDestroy(made), 0);
     EXPECT_EQ(HcclCreateSubCommConfig(&comm, 1, ids, 5, 0, &config, &other), 0) << take_message();
     EXPECT_EQ(HcclCommDestroy(other), 0);
+}
+
+// Names have 127 characters at most, and a communicator's and its parts' are different.
+TEST_F(Refusals, LongNames) {
+    HcclRootInfo info;
+    HcclCommConfig config, none;
+    HcclCommConfigInit(&config), HcclCommConfigInit(&none);
+    HcclComm named = nullptr, sub = nullptr, found = nullptr;
+    ASSERT_EQ(aclrtSetDevice(0) + HcclGetRootInfo(&info), 0) << take_message();
+    std::memset(config.hcclCommName, 'n', 128);
+    EXPECT_EQ(HcclCommInitRootInfoConfig(1, &info, 0, &config, &named), HCCL_E_PARA);
+    expect_message("HcclCommInitRootInfoConfig", "hcclCommName has no end, expected at most 127 characters");
+    config.hcclCommName[127] = '\0';
+    ASSERT_EQ(HcclCommInitRootInfoConfig(1, &info, 0, &config, &named), 0) << take_message();
+    uint32_t ids[] = {0};
+    ASSERT_EQ(HcclCreateSubCommConfig(&named, 1, ids, 12, 0, &none, &sub), 0) << take_message();
+    char name[129] = {};
+    name[128] = 'x';
+    EXPECT_EQ(HcclGetCommName(named, name), 0);
+    EXPECT_EQ(std::string(name), std::string(127, 'n'));
+    EXPECT_EQ(HcclGetCommName(sub, name), 0);
+    EXPECT_EQ(std::string(name), std::string(120, 'n') + "_sub_12");
+    EXPECT_EQ(HcclCommGetHandleWithName(name, &found), 0);
+    EXPECT_EQ(found, sub);
+    EXPECT_EQ(name[128], 'x');
+    EXPECT_EQ(HcclCommDestroy(sub) + HcclCommDestroy(named), 0) << take_message();
+}
+
+// A root info with another key is nobody's.
+TEST_F(Refusals, RootInfoOfAnother) {
+    HcclRootInfo info;
+    HcclComm made = nullptr;
+    ASSERT_EQ(aclrtSetDevice(0) + HcclGetRootInfo(&info), 0) << take_message();
+    info.internal[8] ^= 1;
+    EXPECT_EQ(HcclCommInitRootInfo(1, &info, 0, &made), HCCL_E_REMOTE);
+    expect_message("HcclCommInitRootInfo", "this is not the root info that it has made");
+    info.internal[8] ^= 1;
+    EXPECT_EQ(HcclCommInitRootInfo(1, &info, 0, &made), 0) << take_message();
+    EXPECT_EQ(HcclCommDestroy(made), 0);
 }
 
 // Another release's structure is shorter: what lies behind its end is not looked at.
