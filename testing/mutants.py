@@ -71,7 +71,7 @@ PARTS = {
                         (('ops/swi_glu', '-*.Streaming'),
                          ('ops/exp_segsum', '-*Sizes:*ModelShapes:*.Streaming:*HugeMatrix:*SpecialValues'),
                          ('ops/swi_glu', '*.Streaming'))),
-                 Judges('runtime_|aclnn_threads', (('ops/swi_glu', '*.Executors'),))),
+                 Judges('runtime_|aclnn_(threads|run)', (('ops/swi_glu', '*.Executors'),))),
     'hccl': Part(('hccl',), Judges('hccl_', ()), Judges('hccl_(operators|communicators|failures)$', ())),
 }
 

@@ -277,6 +277,22 @@ TEST_F(Lent, StreamsKeepTheirOwn) {
     EXPECT_EQ(aclrtResetDevice(0), 0);
 }
 
+TEST_F(Lent, AndTakenBackWhileOthersRun) {
+    std::atomic<bool> ended = false;
+    std::atomic<int64_t> wrong = 0;
+    std::thread runs([&] {
+        const SwiGlu call;
+        for (int i = 0; i < 20; ++i) wrong += call.run() == 0 ? call.wrong() : 1;
+        ended = true;
+    });
+    while (!ended) {
+        EXPECT_EQ(gradusSetLoop(nullptr, nullptr), 0);
+        EXPECT_EQ(gradusSetLoop(Host::loop, &host), 0);
+    }
+    runs.join();
+    EXPECT_EQ(wrong, 0);
+}
+
 TEST_F(Lent, TheChildOfAForkHasNoHost) {
     const pid_t child = fork();
     if (child == 0) {

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstdint>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -68,6 +70,23 @@ TEST_F(Memory, RefusesNullAndZero) {
     EXPECT_EQ(aclrtFree(nullptr), 100000);
     EXPECT_EQ(aclrtFreeHost(nullptr), 100000);
     EXPECT_EQ(p, nullptr);
+}
+
+// As the kernel counts it, where no cgroup has a smaller limit; others come and go meanwhile.
+TEST_F(Memory, FreeIsWhatTheKernelSaysIsAvailable) {
+    const auto kernel = [](const std::string& line) {
+        std::ifstream file("/proc/meminfo");
+        for (std::string word; file >> word;)
+            if (word == line) return file >> word, std::stoull(word) << 10;
+        return 0ull;
+    };
+    size_t free_size = 0, total = 0;
+    const size_t before = kernel("MemAvailable:");
+    ASSERT_EQ(aclrtGetMemInfo(ACL_HBM_MEM, &free_size, &total), 0);
+    if (total != kernel("MemTotal:")) GTEST_SKIP() << "a cgroup has a limit";
+    const size_t after = kernel("MemAvailable:"), slack = total / 16;
+    EXPECT_GE(free_size + slack, std::min(before, after));
+    EXPECT_LE(free_size, std::max(before, after) + slack);
 }
 
 TEST_F(Memory, ExhaustionIsAnError) {
