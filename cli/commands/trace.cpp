@@ -32,11 +32,8 @@ std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share);
 void print_summary(const Timeline& timeline) {
     for (const auto& [device, shares] : overlap_of(timeline)) {
         std::string line;
-        for (const char* name : {"Computing", "Copy", "Waiting", "Free"}) {
-            const auto it = shares.find(name);
-            line +=
-                fmt::format("{}{} {}", line.empty() ? "" : ", ", name, percent(it != shares.end() ? it->second : 0));
-        }
+        for (const auto& [name, share] : shares)
+            line += fmt::format("{}{} {}", line.empty() ? "" : ", ", name, percent(share));
         fmt::print(stderr, "{}: {}\n", device, line);
     }
     std::vector<std::vector<std::string>> rows = {{"OPERATOR", "CALLS", "TOTAL", "MEDIAN", "SHARE", "GB/S"}};
@@ -53,7 +50,10 @@ void print_summary(const Timeline& timeline) {
 }
 
 nlohmann::json summary_json(const Timeline& timeline, const std::vector<std::string>& files) {
-    nlohmann::json operators = nlohmann::json::array(), findings = nlohmann::json::array();
+    nlohmann::json operators = nlohmann::json::array(), findings = nlohmann::json::array(),
+                   overlap = nlohmann::json::object();
+    for (const auto& [device, shares] : overlap_of(timeline))
+        for (const auto& [name, share] : shares) overlap[device][name] = share;
     for (const Took& took : operators_of(timeline))
         operators.push_back({{"operator", took.name},
                              {"calls", took.calls},
@@ -64,8 +64,8 @@ nlohmann::json summary_json(const Timeline& timeline, const std::vector<std::str
     for (const TraceFinding& finding : timeline.findings)
         findings.push_back(
             {{"id", finding.id}, {"level", finding.level}, {"text", finding.text}, {"site", finding.site}});
-    return {{"schema", "gradus-trace/1"},      {"files", files},         {"length_ns", timeline.length},
-            {"overlap", overlap_of(timeline)}, {"operators", operators}, {"findings", findings}};
+    return {{"schema", "gradus-trace/1"}, {"files", files},         {"length_ns", timeline.length},
+            {"overlap", overlap},         {"operators", operators}, {"findings", findings}};
 }
 
 struct Wanted {

@@ -48,6 +48,7 @@ td.number, td.word { white-space: nowrap; }
 td.tone { color: var(--tone); font-weight: 600; white-space: nowrap; }
 figure { margin: 0; padding: .8rem; border: 1px solid var(--line); border-radius: .4rem; background: var(--panel);
   overflow-x: auto; }
+figure + .scroll { margin-top: .8rem; }
 figure svg { display: block; width: 100%; height: auto; }
 figcaption { color: var(--soft); font-size: .9rem; margin-top: .5rem; max-width: 48rem; }
 svg text { fill: var(--soft); font: 12px system-ui, "DejaVu Sans", sans-serif; }

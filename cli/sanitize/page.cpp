@@ -33,7 +33,7 @@ constexpr Layout kNarrow = {370,      196, 240, 4, {{4, 16}, {4, 138}}, {{4, 24}
 std::string box(const Layout& layout, Point at, const std::string& title, const std::string& does) {
     return fmt::format(
         "<rect x='{}' y='{}' width='{}' height='46' rx='4' fill='var(--panel)' stroke='var(--accent)'/>"
-        "<text x='{}' y='{}' fill='var(--ink)'>{}</text><text x='{}' y='{}' fill='var(--soft)'>{}</text>",
+        "<text x='{}' y='{}' style='fill:var(--ink)'>{}</text><text x='{}' y='{}'>{}</text>",
         at.x, at.y, layout.box_width, at.x + 10, at.y + 19, escaped(title), at.x + 10, at.y + 38, escaped(does));
 }
 
@@ -49,8 +49,8 @@ std::string draw_race(const json& finding, const Layout& layout) {
                            layout.width - 10, at.y + 23);
     const std::string streams[] = {word(finding, "other_stream"), word(finding, "stream")};
     for (int row = 0; row < 2; ++row)
-        svg += fmt::format("<text x='{}' y='{}' fill='var(--ink)'>{}</text>", layout.names[row].x, layout.names[row].y,
-                           row_name(streams[row]));
+        svg += fmt::format("<text x='{}' y='{}' style='fill:var(--ink)'>{}</text>", layout.names[row].x,
+                           layout.names[row].y, row_name(streams[row]));
     svg += box(layout, layout.boxes[0], word(finding, "other_function"),
                does(earlier_writes, word(finding, "other_argument")));
     svg += box(layout, layout.boxes[1], word(finding, "function"), does(later_writes, word(finding, "argument")));
@@ -58,7 +58,7 @@ std::string draw_race(const json& finding, const Layout& layout) {
     return svg + fmt::format(
                      "<line x1='{}' y1='{}' x2='{}' y2='{}' stroke='var(--bad)' stroke-width='2' "
                      "stroke-dasharray='6 5'/><path d='M{},{}l-12,-2l6,-9z' fill='var(--bad)'/>"
-                     "<text x='{}' y='{}' fill='var(--bad)'>nothing orders the two</text></svg>",
+                     "<text x='{}' y='{}' style='fill:var(--bad);font-weight:600'>nothing orders the two</text></svg>",
                      from.x, from.y, to.x - 4, to.y - 4, to.x, to.y, layout.said.x, layout.said.y);
 }
 

@@ -12,8 +12,9 @@ namespace {
 
 constexpr size_t kMostEvents = 300'000;  // what a browser draws without a thought; of more, the newest
 constexpr size_t kMostFindings = 100;
-constexpr const char* kKinds[] = {"call", "blocking", "computing", "copy", "waiting", "free", "callback", "other"};
-enum Kind { kCall, kBlocking, kComputing, kCopy, kWaiting, kFree, kCallback, kOther };
+constexpr const char* kKinds[] = {"call",    "blocking", "computing", "communication", "copy",
+                                  "waiting", "free",     "callback",  "other"};
+enum Kind { kCall, kBlocking, kComputing, kCommunication, kCopy, kWaiting, kFree, kCallback, kOther };
 
 // Every text once.
 class Strings {
@@ -38,10 +39,12 @@ bool blocks(const std::string& function) {
 Kind kind_of(const TraceRow& row, const TraceEvent& event) {
     if (std::string_view(row.kind) == "overlap") {
         if (event.name == "Computing") return kComputing;
+        if (event.name.starts_with("Communication")) return kCommunication;
         return event.name == "Copy" ? kCopy : event.name == "Waiting" ? kWaiting : kFree;
     }
     if (event.category == "call") return blocks(event.name) ? kBlocking : kCall;
     if (event.category == "compute") return kComputing;
+    if (event.category == "communication") return kCommunication;
     if (event.category == "copy") return kCopy;
     if (event.category == "wait") return kWaiting;
     return event.category == "callback" ? kCallback : kOther;
@@ -156,19 +159,30 @@ void add_facts(Page& page, const Timeline& timeline, int64_t from) {
     page.part(fmt::format("<p class=\"facts\">{}</p>\n", escaped(text)));
 }
 
+// What the name of a row in Overlap Analysis looks like; nullptr: it is a part of another one.
+const char* style_of(const std::string& activity) {
+    if (activity == "Communication") return nullptr;
+    return activity == "Computing" ? "computing"
+           : activity == "Copy"    ? "copy"
+           : activity == "Waiting" ? "waiting"
+           : activity == "Free"    ? "free"
+                                   : "communication";
+}
+
 void add_shares(Page& page, const Timeline& timeline) {
     for (const auto& [device, shares] : overlap_of(timeline)) {
         std::string bar, legend;
         double before = 0;
-        for (const auto& [name, style] :
-             {std::pair{"Computing", "computing"}, {"Copy", "copy"}, {"Waiting", "waiting"}, {"Free", "free"}}) {
-            const auto it = shares.find(name);
-            const double share = it != shares.end() ? it->second : 0;
+        for (const auto& [name, share] : shares) {
             // copies beside computing are in both: the bar shows them as far as there is room
-            const double drawn = std::min(share, 1 - before);
-            before += drawn;
-            bar += fmt::format("<span class=\"{}\" style=\"width:{:.2f}%\"></span>", style, 100 * drawn);
-            legend += fmt::format("<li><i class=\"{}\"></i>{} {:.0f} %</li>", style, name, 100 * share);
+            if (const char* const style = style_of(name)) {
+                const double drawn = std::min(share, 1 - before);
+                before += drawn;
+                bar += fmt::format("<span class=\"{}\" style=\"width:{:.2f}%\"></span>", style, 100 * drawn);
+                legend += fmt::format("<li><i class=\"{}\"></i>{} {:.0f} %</li>", style, name, 100 * share);
+            } else {
+                legend += fmt::format("<li>{} {:.0f} %</li>", name, 100 * share);
+            }
         }
         page.part(
             fmt::format("<div class=\"share\">{}</div>\n<ul class=\"legend\"><li><strong>{}</strong></li>{}</ul>\n",
@@ -219,7 +233,8 @@ constexpr char kStage[] =
     "and "
     "streams; the tables below say the same in numbers\"></canvas><div id=\"tip\"></div></div>\n"
     "<ul class=\"legend\"><li><i class=\"computing\"></i>operator</li><li><i class=\"copy\"></i>copy or fill</li>"
-    "<li><i class=\"waiting\"></i>waits for an event</li><li><i style=\"background:var(--call)\"></i>call</li>"
+    "<li><i class=\"communication\"></i>collective</li><li><i class=\"waiting\"></i>waits for an event</li><li><i "
+    "style=\"background:var(--call)\"></i>call</li>"
     "<li><i style=\"background:var(--blocking)\"></i>call that blocks</li>"
     "<li><i style=\"background:var(--callback)\"></i>callback</li></ul>\n<div id=\"chosen\"></div>\n";
 
@@ -234,7 +249,7 @@ void add_tables(Page& page, const Timeline& timeline) {
              took.rate > 0 && timeline.memory_limit > 0 ? fmt::format("{:.2f}", took.rate / timeline.memory_limit)
                                                         : ""});
     if (rows.size() > 1) {
-        page.heading("Operators and copies");
+        page.heading("Operators, copies and collectives");
         page.table(rows);
     }
     rows = {{"function", "calls", "total", "median", "longest", "share"}};

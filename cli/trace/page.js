@@ -54,7 +54,7 @@ function argsOf(event) {
 // ---- layout
 
 function layOut() {
-  gutter = width > 640 ? 165 : 0;
+  gutter = width > 640 ? 180 : 0;
   const strip = gutter === 0 ? LABEL : 0;  // on a narrow screen names are above their rows
   laid = [];
   let y = AXIS, group = null;
@@ -79,7 +79,7 @@ function layOut() {
 
 function readColours() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["ink", "soft", "line", "panel", "paper", "accent", "bad", "computing", "copy", "waiting", "free", "call",
+  for (const name of ["ink", "soft", "line", "panel", "paper", "accent", "bad", "computing", "communication", "copy", "waiting", "free", "call",
                       "blocking", "callback", "other", "on-bar", "on-call"])
     colours[name] = style.getPropertyValue("--" + name).trim();
 }
@@ -95,6 +95,12 @@ function time(ns) {
   if (size >= 1e6) return +(ns / 1e6).toPrecision(4) + " ms";
   if (size >= 1e3) return +(ns / 1e3).toPrecision(4) + " µs";
   return +ns.toPrecision(3) + " ns";
+}
+
+// Neighbours on the axis must differ, far from its beginning too.
+function tick(t, step) {
+  const [size, unit] = view.end >= 1e9 ? [1e9, "s"] : view.end >= 1e6 ? [1e6, "ms"] : view.end >= 1e3 ? [1e3, "µs"] : [1, "ns"];
+  return (t / size).toFixed(Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9))) + " " + unit;
 }
 
 function amount(value, unit) {
@@ -117,7 +123,7 @@ function drawAxis() {
     pen.moveTo(x, AXIS - 5);
     pen.lineTo(x, canvas.clientHeight);
     pen.stroke();
-    pen.fillText(time(t), x + 3, 13);
+    pen.fillText(tick(t, step), x + 3, 13);
   }
 }
 
@@ -250,7 +256,8 @@ function drawFinding(finding) {
     const x = xOf(event ? event.t : t), w = event ? Math.max(2, xOf(event.t + event.d) - x) : 2;
     const y = row.y + (event ? event.level * HEIGHT[row.kind] : 0);
     outline(x, y, w, HEIGHT[row.kind] - 1, colours.bad, 2.5);
-    places.push({x: Math.min(Math.max(x, gutter + 4), width - 8), y: y + HEIGHT[row.kind] / 2, top: y});
+    const inside = at => Math.min(Math.max(at, gutter + 4), width - 8);
+    places.push({begin: inside(x), end: inside(x + w), y: y + HEIGHT[row.kind] / 2});
     pen.fillStyle = colours.bad;
     pen.beginPath();
     pen.moveTo(x - 5, y - 9);
@@ -259,17 +266,18 @@ function drawFinding(finding) {
     pen.fill();
   }
   if (places.length !== 2) return;
-  const [a, b] = places, x = Math.max(a.x, b.x) + 10;
+  const [a, b] = places.sort((p, q) => p.begin - q.begin), apart = a.end <= b.begin;
+  const from = apart ? a.end : b.begin + 10, to = apart ? b.begin : b.begin + 10;
   pen.setLineDash([6, 4]);
   pen.strokeStyle = colours.bad;
   pen.lineWidth = 2.5;
   pen.beginPath();
-  pen.moveTo(x, a.y);
-  pen.lineTo(x, b.y);
+  pen.moveTo(from, a.y);
+  pen.lineTo(to, b.y);
   pen.stroke();
   pen.setLineDash([]);
   const text = "✕ " + finding.id, w = pen.measureText(text).width + 10, y = (a.y + b.y) / 2;
-  const left = Math.min(x + 6, width - w - 2);
+  const left = Math.max(gutter + 2, Math.min(apart ? (from + to - w) / 2 : to + 6, width - w - 2));
   pen.fillStyle = colours.bad;
   pen.fillRect(left, y - 9, w, 18);
   pen.fillStyle = colours.panel;

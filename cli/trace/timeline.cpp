@@ -242,7 +242,7 @@ Timeline read_timeline(const std::string& path) { return Reader(path).read(); }
 
 std::vector<Took> operators_of(const Timeline& timeline) {
     return taken(timeline, [](const TraceRow&, const TraceEvent& event) {
-        return event.category == "compute" || event.category == "copy";
+        return event.category == "compute" || event.category == "copy" || event.category == "communication";
     });
 }
 
@@ -250,7 +250,9 @@ std::vector<Took> functions_of(const Timeline& timeline) {
     return taken(timeline, [](const TraceRow&, const TraceEvent& event) { return event.category == "call"; });
 }
 
-std::map<std::string, std::map<std::string, double>> overlap_of(const Timeline& timeline) {
+std::map<std::string, Shares> overlap_of(const Timeline& timeline) {
+    constexpr const char* kNames[] = {"Computing", "Communication", "Communication(Not Overlapped)",
+                                      "Copy",      "Waiting",       "Free"};
     struct Span {
         int64_t begin = INT64_MAX, end = INT64_MIN;
         std::map<std::string, int64_t> took;
@@ -265,12 +267,18 @@ std::map<std::string, std::map<std::string, double>> overlap_of(const Timeline& 
             span.took[event.name] += event.length;
         }
     }
-    std::map<std::string, std::map<std::string, double>> shares;
-    for (const auto& [group, span] : spans)
-        for (const auto& [name, took] : span.took)
-            shares[group.substr(std::min(group.find(", ") + 2, group.size()))][name] =
-                static_cast<double>(took) / static_cast<double>(std::max<int64_t>(span.end - span.begin, 1));
-    return shares;
+    std::map<std::string, Shares> all;
+    for (const auto& [group, span] : spans) {
+        Shares& shares = all[group.substr(std::min(group.find(", ") + 2, group.size()))];
+        for (const std::string name : kNames) {
+            const auto it = span.took.find(name);
+            const int64_t took = it != span.took.end() ? it->second : 0;
+            if (took == 0 && name.starts_with("Communication")) continue;
+            shares.emplace_back(
+                name, static_cast<double>(took) / static_cast<double>(std::max<int64_t>(span.end - span.begin, 1)));
+        }
+    }
+    return all;
 }
 
 }  // namespace gradus::cli

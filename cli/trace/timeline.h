@@ -60,10 +60,12 @@ struct Took {
     double share = 0;                                    // of all of its kind
     double rate = 0;                                     // GB/s, median
 };
-std::vector<Took> operators_of(const Timeline& timeline);  // and copies; of streams and of the host itself
+std::vector<Took> operators_of(const Timeline& timeline);  // copies, collectives; of streams and of the host itself
 std::vector<Took> functions_of(const Timeline& timeline);  // of the interface
 
-// Shares of the time from the first to the last task: Computing, Copy, Waiting, Free; by device.
-std::map<std::string, std::map<std::string, double>> overlap_of(const Timeline& timeline);
+// Shares of the time from the first to the last task: Computing, Copy, Waiting, Free, and where ranks communicate
+// Communication and Communication(Not Overlapped); by device.
+using Shares = std::vector<std::pair<std::string, double>>;
+std::map<std::string, Shares> overlap_of(const Timeline& timeline);
 
 }  // namespace gradus::cli

@@ -132,8 +132,8 @@ class Observer {
     // The program has been told that all of a stream up to a ticket has ended, or that a record was reached.
     virtual void on_stream_done(uint64_t /*stream*/, uint64_t /*ticket*/) {}
     virtual void on_record_done(uint64_t /*record*/) {}
-    // The calling thread is about to wait for a stream, for ever.
-    virtual void on_wait(uint64_t /*stream*/) {}
+    // The calling thread is about to wait for a stream, for ever: up to a record, or for all of it (0).
+    virtual void on_wait(uint64_t /*stream*/, uint64_t /*record*/) {}
     // It has waited for a stream in vain, as long as it wanted to.
     virtual void on_expired(uint64_t /*stream*/) {}
 

@@ -148,7 +148,7 @@ Status synchronize_event(aclrtEvent handle, int32_t timeout_ms) {
     const std::shared_ptr<Record> record = (*event)->newest;
     if (!record) return (*event)->kind == EventKind::extended ? Status() : never_recorded(ACL_ERROR_RT_PARAM_INVALID);
     if (!record->reached && timeout_ms < 0 && record->stream != nullptr)
-        observe([&](Observer& o) { o.on_wait(record->stream->id()); });
+        observe([&](Observer& o) { o.on_wait(record->stream->id(), record->id); });
     if (wait_until(
             lock, timeout_ms, [&] { return record->reached; }, record->stream))
         return tell_done(*record), Status();

@@ -229,7 +229,7 @@ bool run_without_thread(Lock& lock) {
 bool Stream::wait(Lock& lock, int32_t timeout_ms) {
     const uint64_t newest = queue_.newest();
     observe([&](Observer& o) { o.on_wait_begin(id_, newest); });
-    if (timeout_ms < 0) observe([this](Observer& o) { o.on_wait(id_); });
+    if (timeout_ms < 0) observe([this](Observer& o) { o.on_wait(id_, 0); });
     // What the stream's thread has not begun is done here, without waking two threads; not if it may take longer than
     // the caller wants to wait.
     if (timeout_ms < 0 && !held_back()) {
@@ -292,7 +292,7 @@ void Stream::close(bool force) {
         return queue_.idle() || (force && queue_.running() && queue_.running()->may_take_for_ever());
     };
     if (!running_here()) {
-        if (!force) observe([this](Observer& o) { o.on_wait(id_); });
+        if (!force) observe([this](Observer& o) { o.on_wait(id_, 0); });
         wait_until(lock, -1, over, this);
         if (!force) observe([this](Observer& o) { o.on_stream_done(id_, queue_.newest()); });
     }

@@ -35,6 +35,14 @@ std::string line_of(const Finding& finding) {
     return finding.fix.empty() ? line : line + "; fix: " + finding.fix;
 }
 
+// Nor the blanks before it. A lambda's name has a # of its own.
+std::string without_comment(std::string line) {
+    const size_t comment = line.starts_with('#') ? 0 : std::min(line.find(" #"), line.find("\t#"));
+    line.erase(std::min(comment, line.size()));
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    return line;
+}
+
 std::string counted(uint64_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
 }  // namespace
@@ -44,12 +52,11 @@ Findings::Findings(const Options& options) {
     if (!options.json.empty()) json_ = Lines(options.json);
     std::ifstream file(options.suppressions);
     for (std::string line; std::getline(file, line);) {
-        std::istringstream words(line.substr(0, line.find('#')));
+        std::istringstream words(without_comment(line));
         Suppression suppression;
-        if (words >> suppression.id) {
-            words >> suppression.part;
-            suppressions_.push_back(std::move(suppression));
-        }
+        if (!(words >> suppression.id)) continue;
+        std::getline(words >> std::ws, suppression.part);  // with its blanks: main.cpp:88 backward
+        suppressions_.push_back(std::move(suppression));
     }
 }
 
@@ -68,7 +75,7 @@ void Findings::report(const Finding& finding) {
     const auto site = [&](size_t i) { return i < finding.parts.size() ? finding.parts[i].site : Site{0}; };
     std::string what = finding.id;
     for (const auto& [key, value] : finding.keys)
-        if (key == "function" || key == "other_function") what += " " + value;
+        if (key == "function" || key == "other_function" || key == "object") what += " " + value;
     const auto [seen, fresh] = seen_.try_emplace(Key{what, site(0), site(1)}, finding.level);
     if (!fresh && seen->second <= finding.level) return void(++repeated_);
     seen->second = finding.level;
@@ -122,7 +129,7 @@ std::string Findings::json_of(const Finding& finding, uint64_t number) {
 
 void Findings::summarise() {
     std::string text = "gradus sanitize: ";
-    if (count_[0] + count_[1] + count_[2] == 0) {
+    if (none()) {
         text += "nothing found";
     } else {
         text += counted(count_[0], "error") + ", " + counted(count_[1], "warning");

@@ -37,7 +37,8 @@ class Findings {
     explicit Findings(const Options& options);
 
     void report(const Finding& finding);
-    void summarise();      // once, at the end
+    void summarise();  // once, at the end
+    bool none() const { return count_[0] + count_[1] + count_[2] == 0; }
     void forget_counts();  // in the child of a fork, whose summary is its own
 
     Stacks stacks;

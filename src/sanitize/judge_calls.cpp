@@ -258,8 +258,8 @@ void Sanitizer::tell_ignored(const Failure& failure, const std::string& how) {
 
 // One that no thread of the program can end is certain; another thread, or a callback on one of ours, may yet ask for
 // the record.
-void Sanitizer::on_wait(uint64_t stream) {
-    const Order::Stuck stuck = order_.stuck(stream);
+void Sanitizer::on_wait(uint64_t stream, uint64_t record) {
+    const Order::Stuck stuck = order_.stuck(stream, record);
     if (stuck.wait == nullptr || !options_.racecheck) return;
     if (program_threads() == 1 && !order_.some_callback()) {
         tell_deadlock(stuck, {current_function(), site(), "waits for ever"});
@@ -268,17 +268,17 @@ void Sanitizer::on_wait(uint64_t stream) {
     }
     struct Watch {
         Sanitizer* sanitizer;
-        uint64_t stream, ticket;
+        uint64_t stream, record, ticket;
         Waiter waiter;
     };
     auto* const watch =
-        new Watch{this, stream, stuck.wait->ticket, {current_function(), site(), "has waited for 5 seconds"}};
+        new Watch{this, stream, record, stuck.wait->ticket, {current_function(), site(), "has waited for 5 seconds"}};
     const auto body = [](void* argument) {
         const std::unique_ptr<Watch> w(static_cast<Watch*>(argument));
         const timespec pause{5, 0};
         nanosleep(&pause, nullptr);
         const Lock lock = hold();
-        const Order::Stuck still = w->sanitizer->order_.stuck(w->stream);
+        const Order::Stuck still = w->sanitizer->order_.stuck(w->stream, w->record);
         if (still.wait != nullptr && still.wait->ticket == w->ticket) w->sanitizer->tell_deadlock(still, w->waiter);
     };
     if (!start_thread("gradus-watch", body, watch)) delete watch;

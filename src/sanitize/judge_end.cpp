@@ -2,6 +2,7 @@
 #include "base/lock.h"
 #include "runtime/memory.h"
 #include "sanitize/here.h"
+#include "sanitize/teller.h"
 
 namespace gradus::sanitize {
 
@@ -25,7 +26,8 @@ void Sanitizer::judge_end() {
 void Sanitizer::at_end() {
     tell_touches();
     const Lock lock = hold();
-    if (ended_) return;
+    const bool silent = !teller_wanted() && findings_.none();  // who calls nothing, such as gradus itself
+    if (ended_ || silent) return;
     ended_ = true;
     judge_end();
     if (status_ == 0)
@@ -46,8 +48,10 @@ void Sanitizer::tell_leak(const char* what, const std::vector<std::pair<std::str
     if (left.empty()) return;
     Finding finding{"leak", Level::warning, what, {}, "", {{"what", what}, {"count", std::to_string(left.size())}}};
     if (options_.full_leaks) {
-        for (const auto& [text, made] : left) {
-            finding.parts = {{text + " is left", made}};
+        finding.keys.emplace_back("object", "");  // several may come from one place
+        for (size_t i = 0; i < left.size(); ++i) {
+            finding.parts = {{left[i].first + " is left", left[i].second}};
+            finding.keys.back().second = std::string(what) + " " + std::to_string(i + 1);
             report(finding);
         }
         return;

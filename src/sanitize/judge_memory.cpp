@@ -45,7 +45,12 @@ void Sanitizer::judge_free(MemoryKind kind, uint64_t allocation) {
 }
 
 void Sanitizer::tell_unused(const Memory& memory) {
-    report({"unused", Level::note, "", {{name(memory) + " was never read or written", memory.allocated}}, ""});
+    report({"unused",
+            Level::note,
+            "",
+            {{name(memory) + " was never read or written", memory.allocated}},
+            "",
+            {{"object", name(memory)}}});
 }
 
 void Sanitizer::judge_memory(const TaskInfo& task, const Access& access) {

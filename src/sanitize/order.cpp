@@ -183,12 +183,13 @@ void Order::dropped(const TaskInfo& info, bool at_exit) {
     // who waits for its record goes on, when it runs
     if (info.kind == TaskKind::record && find_record(info.subject) == nullptr) keep_record(info.subject, {});
     for (const uint64_t subject : info.gives) given_.erase(subject);
+    if (stream.newest.ticket == info.ticket) stream.newest_number = 0;
+    if (!at_exit) return;  // on the device it may have run, or be running: whoever drops it is told nothing
     for (auto& [allocation, list] : kept_)
         std::erase_if(list, [&](const Kept& kept) {
             if (kept.task.ticket != info.ticket) return false;
             return drop(kept), true;
         });
-    if (stream.newest.ticket == info.ticket) stream.newest_number = 0;
 }
 
 void Order::wait_begins(uint64_t stream, uint64_t ticket) {

@@ -120,12 +120,13 @@ class Order {
 
     // The newest work of a stream that the host does not know to have ended; nullptr: none.
     const Asked* unfinished() const;
-    // Whether a stream stands behind a record that nobody has asked for, or that stands behind it in turn.
+    // Whether a stream stands, before one of its records or anywhere (0), behind a record that nobody has asked for, or
+    // that stands behind it in turn.
     struct Stuck {
         const Asked* wait = nullptr;  // the call; nullptr: it does not
         bool circle = false;
     };
-    Stuck stuck(uint64_t stream) const;
+    Stuck stuck(uint64_t stream, uint64_t record) const;
     // Whether a function of the program's is still to be called, or runs: it may ask for a record.
     bool some_callback() const;
     // Where `of` learned of `stream` last, for reports.

@@ -37,7 +37,8 @@ const Asked* Order::unfinished() const {
     return nullptr;
 }
 
-Order::Stuck Order::stuck(uint64_t stream) const {
+Order::Stuck Order::stuck(uint64_t stream, uint64_t record) const {
+    if (record != 0 && find_record(record) != nullptr) return {};  // nothing that waits is before it
     const Asked* wait = nullptr;
     for (size_t step = 0; step <= streams_.size(); ++step) {  // a longer chain is a circle
         const auto it = streams_.find(stream);

@@ -58,7 +58,7 @@ class Sanitizer final : public Observer {
     void on_wait_begin(uint64_t stream, uint64_t ticket) override;
     void on_stream_done(uint64_t stream, uint64_t ticket) override;
     void on_record_done(uint64_t record) override;
-    void on_wait(uint64_t stream) override;
+    void on_wait(uint64_t stream, uint64_t record) override;
     void on_expired(uint64_t stream) override;
     void on_callback_begin(uint64_t callback) override;
     void on_callback_end(uint64_t callback) override;

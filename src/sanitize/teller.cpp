@@ -37,6 +37,8 @@ void start_teller() noexcept {
     there = start_thread("gradus-teller", serve, nullptr);
 }
 
+bool teller_wanted() noexcept { return wanted; }
+
 void wish_for_summary() noexcept {
     dying = true;
     wish_for_touches();

@@ -6,6 +6,7 @@ namespace gradus::sanitize {
 
 // Unless it runs already. Not from a handler.
 void start_teller() noexcept;
+bool teller_wanted() noexcept;  // since it was: somebody has called
 
 // From a handler: has the sanitizer tell the touches that were left for it. Nobody there, or too late: they are told at
 // the next call.

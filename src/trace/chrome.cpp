@@ -168,19 +168,25 @@ void Chrome::names() {
         event.name("thread_name").text("name", thread.name[0] != '\0' ? thread.name : "thread").end();
     }
     uint64_t named[16] = {};  // devices, a bit each
+    const auto name_device = [&](int device) {
+        uint64_t& word = named[static_cast<size_t>(device) / 64 % 16];
+        const uint64_t bit = uint64_t{1} << device % 64;
+        if ((word & bit) != 0) return;
+        name_process(rows_.hardware(device), "Ascend Hardware", device, 1 + 2 * device);
+        name_process(rows_.overlap(device), "Overlap Analysis", device, 2 + 2 * device);
+        word |= bit;
+    };
     const auto streams = scene_.snapshot.streams();
     for (size_t i = 0; i < streams.size(); ++i) {
         if (!streams[i].seen) continue;
-        const int device = streams[i].device;
-        uint64_t& word = named[static_cast<size_t>(device) / 64 % 16];
-        const uint64_t bit = uint64_t{1} << device % 64;
-        if ((word & bit) == 0) {
-            name_process(rows_.hardware(device), "Ascend Hardware", device, 1 + 2 * device);
-            name_process(rows_.overlap(device), "Overlap Analysis", device, 2 + 2 * device);
-            word |= bit;
-        }
-        name_row(rows_.hardware(device), i, "Stream ", i);
+        name_device(streams[i].device);
+        name_row(rows_.hardware(streams[i].device), i, "Stream ", i);
     }
+    // memory alone is a counter of the device's
+    const auto& ring = scene_.store.calls;
+    CallRecord call;
+    for (uint64_t i = ring.first(); i <= ring.last(); ++i)
+        if (ring.get(i, call) && call.kind == CallKind::memory) name_device(call.device);
 }
 
 void Chrome::calls() {
@@ -247,7 +253,7 @@ const char* category_of(const Task& task) {
     if (task.computes()) return "compute";
     if (task.copies()) return "copy";
     if (task.waits()) return "wait";
-    if (task.kind == TaskKind::collective) return "communication";
+    if (task.communicates()) return "communication";
     return task.kind == TaskKind::host_function || task.kind == TaskKind::post ? "callback" : "event";
 }
 

@@ -1,4 +1,5 @@
-// Overlap Analysis: when a device computed, copied, waited for an event, or had nothing to do; and counters over time.
+// Overlap Analysis: when a device computed, communicated, copied, waited for an event, or had nothing to do; and
+// counters over time.
 #include <algorithm>
 
 #include "trace/chrome.h"
@@ -6,40 +7,47 @@
 namespace gradus::trace {
 namespace {
 
-enum Activity { kComputing, kCopy, kWaiting, kFree, kActivities };
-constexpr const char* kNames[kActivities] = {"Computing", "Copy", "Waiting", "Free"};
+// Communication beside which nothing is computed is msprof's measure of what ranks cost.
+enum Activity { kComputing, kCommunication, kNotOverlapped, kCopy, kWaiting, kFree, kActivities };
+constexpr const char* kNames[kActivities] = {"Computing", "Communication", "Communication(Not Overlapped)",
+                                             "Copy",      "Waiting",       "Free"};
 
 // How much more of everything there is from a moment on.
 struct Edge {
     int64_t at;
     double rate;
     int device;
-    int8_t queued, computing, copying, waiting;
+    int8_t queued, computing, communicating, copying, waiting;
 };
 
 struct Level {
     double rate = 0;
-    int queued = 0, computing = 0, copying = 0, waiting = 0;
+    int queued = 0, computing = 0, communicating = 0, copying = 0, waiting = 0;
 
     void add(const Edge& edge) {
         rate += edge.rate;
         queued += edge.queued;
         computing += edge.computing;
+        communicating += edge.communicating;
         copying += edge.copying;
         waiting += edge.waiting;
-        if (computing == 0 && copying == 0) rate = 0;  // sums of fractions do not come back to 0 by themselves
+        if (!busy()) rate = 0;  // sums of fractions do not come back to 0 by themselves
     }
+    bool busy() const { return computing > 0 || communicating > 0 || copying > 0; }
     bool is(Activity activity) const {
-        const bool busy = computing > 0 || copying > 0;
         switch (activity) {
             case kComputing:
                 return computing > 0;
+            case kCommunication:
+                return communicating > 0;
+            case kNotOverlapped:
+                return communicating > 0 && computing == 0;
             case kCopy:
                 return copying > 0;
             case kWaiting:
-                return !busy && waiting > 0;
+                return !busy() && waiting > 0;
             default:
-                return !busy && waiting == 0;
+                return !busy() && waiting == 0;
         }
     }
 };
@@ -93,12 +101,13 @@ size_t list_edges(std::span<const Task> tasks, std::span<Edge> edges) {
     size_t count = 0;
     for (const Task& task : tasks) {
         if (!task.ran()) continue;
-        const Edge asked{task.asked, 0, task.device, 1, 0, 0, 0};
+        const Edge asked{task.asked, 0, task.device, 1, 0, 0, 0, 0};
         const Edge begins{task.begin,
                           task.rate(),
                           task.device,
                           0,
                           static_cast<int8_t>(task.computes()),
+                          static_cast<int8_t>(task.communicates()),
                           static_cast<int8_t>(task.copies()),
                           static_cast<int8_t>(task.waits())};
         const auto minus = [](int8_t value) { return static_cast<int8_t>(-value); };
@@ -107,6 +116,7 @@ size_t list_edges(std::span<const Task> tasks, std::span<Edge> edges) {
                         task.device,
                         -1,
                         minus(begins.computing),
+                        minus(begins.communicating),
                         minus(begins.copying),
                         minus(begins.waiting)};
         for (const Edge& edge : {asked, begins, ends})

@@ -69,9 +69,9 @@ struct FindingRecord {
     uint64_t tasks[2];
     uint32_t thread;
     bool error;
-    char text[347];
+    char text[987];
 };
-static_assert(sizeof(FindingRecord) == 384);
+static_assert(sizeof(FindingRecord) == 1024);
 
 inline int64_t now() noexcept {
     timespec time;

@@ -14,6 +14,7 @@ struct Task : TaskRecord {
     bool ran() const { return state == TaskState::running || state == TaskState::done; }
     bool copies() const { return kind == TaskKind::copy || kind == TaskKind::fill; }
     bool computes() const { return kind == TaskKind::launch; }
+    bool communicates() const { return kind == TaskKind::collective; }
     bool waits() const { return kind == TaskKind::wait || kind == TaskKind::callback_wait; }
     // GB/s; 0: it moves nothing, or was too short to tell.
     double rate() const {

@@ -106,7 +106,7 @@ void write_op_summary(Output& out, const Scene& scene) {
            "Task Wait Time(us),Input Shapes,Input Data Types,Input Formats,Output Shapes,Output Data Types,"
            "Output Formats,Path,Workspace(B),Bytes(B),GB/s,Site";
     for (const Task& task : scene.snapshot.tasks()) {
-        if (!task.ran() || (!task.computes() && !task.copies())) continue;
+        if (!task.ran() || (!task.computes() && !task.copies() && !task.communicates())) continue;
         write_row(out, scene,
                   {task.name, type_of(task.kind), task.device, static_cast<int64_t>(task.ticket), task.stream,
                    task.begin, task.end, task.idle, task.bytes, scene.store.details.find(task.detail), task.site});

@@ -63,5 +63,10 @@ page truncated 1
 look truncated 'truncated to bf16' 2
 "$gradus" trace -o trace.json -o trace.html -- "$gradus" run SwiGluGrad "${inputs[@]}" out=traced.npy >/dev/null 2>&1
 look trace aclnnSwiGluGrad 0
+planted=$(dirname "$gradus")/../tests/sanitize/sanitize_planted  # two streams, and no event between them
+"$gradus" sanitize -o sanitize.html -- "$planted" no_event_between 2>/dev/null && exit 1
+look sanitize 'nothing orders the two' 1
+GRADUS_SANITIZE=on "$gradus" trace -o missing.json -o missing.html -- "$planted" no_event_between 2>/dev/null
+look missing 'aclrtStreamWaitEvent(stream 2, e)' 0
 "$gradus" bench SwiGluGrad --quick --shape 1 --dtype bf16 --html bench.html >/dev/null
 look bench SwiGluGrad 1

@@ -80,7 +80,7 @@ RULES = {"src/sanitize/order.cpp": {
         "        if (!force) observe([this](Observer& o) { o.on_stream_done(id_, queue_.newest()); });\n",
         "        observe([this](Observer& o) { o.on_stream_done(id_, queue_.newest()); });\n"),
     "a wait without end is looked at": (
-        "    if (timeout_ms < 0) observe([this](Observer& o) { o.on_wait(id_); });\n", ""),
+        "    if (timeout_ms < 0) observe([this](Observer& o) { o.on_wait(id_, 0); });\n", ""),
     "asked for comes before it runs": (
         "    if (first->info) tell_task(*first);\n    if (behind != nullptr && behind->info) tell_task(*behind);\n"
         "    if (at_once) run_front(lock);\n",

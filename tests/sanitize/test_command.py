@@ -68,6 +68,14 @@ class Command(unittest.TestCase):
         self.assertRegex(text, r"^read after write; aclnnSwiGlu, launch .* reads x: .*; aclnnSwiGlu, .* writes out: .*; "
                                r"nothing orders the two; fix: after .* aclrtRecordEvent.* aclrtStreamWaitEvent")
 
+    def test_beside_a_timeline(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([GRADUS, "trace", "--limit", "0", "-o", "t.html", "--", PLANTED, "no_event_between"],
+                                  cwd=folder, env=dict(os.environ, GRADUS_SANITIZE="on"), capture_output=True, text=True,
+                                  timeout=100)
+        self.assertEqual(re.findall(r"gradus sanitize: .* warnings", done.stderr), ["gradus sanitize: 1 error, 0 warnings"])
+        self.assertNotIn("nothing found", done.stderr)  # the command's own word
+
     def test_tools(self):
         self.assertEqual(sanitize("--tool", "leakcheck", "--", PLANTED, "no_event_between").returncode, 0)
         self.assertEqual(sanitize("--tool", "racecheck", "--", PLANTED, "no_event_between").returncode, 1)
@@ -98,6 +106,15 @@ class Command(unittest.TestCase):
             self.assertEqual(done.returncode, 0)
             self.assertIn("1 suppressed", done.stderr)
             self.assertEqual(sanitize("--suppressions", file.name, "--", PLANTED, "wait_before_record").returncode, 1)
+        # a line of a function, to the end of the line
+        place = re.search(r"race\.cpp:\d+ no_event_between", sanitize("--", PLANTED, "no_event_between").stderr)[0]
+        for part, code in ((place, 0), (f"{place}  # known since May", 0), (f"{place}\r", 0), (f"{place}#1", 1),
+                           (place.replace("no_event", "some_event"), 1)):
+            with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+                file.write(f"race {part}\n")
+                file.flush()
+                done = sanitize("--suppressions", file.name, "--", PLANTED, "no_event_between")
+                self.assertEqual(done.returncode, code, part)
 
     def test_files_that_cannot_be_opened(self):
         words = ("--", PLANTED, "no_event_between")
@@ -140,6 +157,25 @@ class Command(unittest.TestCase):
         self.assertEqual(len(re.findall(r"warning leak \(tensor\)", short)), 1)
         self.assertIn("unused", sanitize("--leak-check", "full", "--", CORRECT, "freed_after_finalising_unused").stderr)
 
+        loop = sanitize("--leak-check", "full", "--", VARIOUS, "left_in_a_loop").stderr
+        self.assertEqual(len(re.findall(r"warning leak \(tensor\)", loop)), 3)
+        self.assertEqual(len(re.findall(r"note unused", loop)), 2)
+
+    def test_what_memory_holds(self):
+        size, others = map(int, sanitize("--", VARIOUS, "workspace_afterwards").stdout.split())
+        self.assertGreater(size, 0)
+        self.assertEqual(others, 0)
+
+    def test_quarantine(self):
+        def freed(settings):
+            environment = dict(os.environ, GRADUS_SANITIZE=settings)
+            return int(subprocess.run([VARIOUS, "addresses_come_again"], capture_output=True, text=True, timeout=100,
+                                      env=environment, check=True).stdout)
+        self.assertLess(freed("on,quarantine=0"), 64)
+        for settings, size in (("on,quarantine=64", 64), ("on", 256)):
+            self.assertGreaterEqual(freed(settings), size)
+            self.assertLess(freed(settings), 2 * size)
+
     def test_schedules(self):
         good = sanitize("--schedules", "6", "--", CORRECT, "double_buffering")
         self.assertEqual(good.returncode, 0, good.stderr)
@@ -148,6 +184,20 @@ class Command(unittest.TestCase):
         self.assertEqual(bad.returncode, 1, bad.stderr)
         self.assertRegex(bad.stderr, r"GRADUS_SCHEDULE=late: copy \d+ to the host brings other bits")
         self.assertRegex(bad.stderr, r"race.cpp:\d+ bits_depend_on_the_order")
+
+    def test_late_is_not_never(self):
+        done = sanitize("--", VARIOUS, "left_alone", environment={"GRADUS_SCHEDULE": "late"})
+        self.assertGreaterEqual(float(done.stdout), 100, done.stderr)
+
+    def test_a_seed_repeats_its_order(self):
+        def copied(seed):
+            with tempfile.NamedTemporaryFile("r") as file:
+                settings = {"GRADUS_SCHEDULE": f"random:{seed}", "GRADUS_SANITIZE": f"leakcheck,log=/dev/null,copies={file.name}"}
+                subprocess.run([PLANTED, "bits_depend_on_the_order"], env=dict(os.environ, **settings), timeout=100, check=True)
+                return file.read()
+        found = [copied(seed) for seed in range(1, 9)]
+        self.assertEqual(found, [copied(seed) for seed in range(1, 9)])
+        self.assertEqual(len(set(found)), 2)  # before the fill, and after it
 
     def test_findings_of_every_schedule(self):
         now = sanitize("--", VARIOUS, "polled_once", environment={"GRADUS_SCHEDULE": "now"})

@@ -3,8 +3,11 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <string>
+#include <thread>
 
 #include "world.h"
 
@@ -45,6 +48,49 @@ PROGRAM(reads_what_is_behind_a_callback) {
     glu(x, y, s);
     read(y);
     sync(s);
+}
+
+// How long work lies there that nobody waits for, in milliseconds.
+PROGRAM(left_alone) {
+    Stream s;
+    static std::atomic<bool> ran = false;
+    const auto begin = std::chrono::steady_clock::now();
+    MUST(aclrtLaunchHostFunc(
+        s, [](void*) { ran = true; }, nullptr));
+    while (!ran) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    std::printf("%.3f\n", took.count());
+}
+
+PROGRAM(left_in_a_loop) {
+    Buffer x(kX);
+    for (int i = 0; i < 3; ++i) tensor(x, kWidth);
+    for (int i = 0; i < 2; ++i) const Buffer unused(kX, false);
+}
+
+// What a workspace holds after the run: bytes that are not 0xFF, among those that were asked for.
+PROGRAM(workspace_afterwards) {
+    lift_limits();
+    Buffer x(2 * kX), mask(kX), y(kX), workspace(1 << 20);
+    Stream s;
+    const Prepared made = prepare_softmax(x, mask, y);
+    MUST(aclnnScaledMaskedSoftmax(workspace, made.size, made.executor, s));
+    for (const aclTensor* tensor : made.tensors) aclDestroyTensor(tensor);
+    sync(s);
+    std::vector<unsigned char> bytes(made.size);
+    MUST(aclrtMemcpy(bytes.data(), made.size, workspace, made.size, ACL_MEMCPY_DEVICE_TO_HOST));
+    std::printf("%zu %td\n", bytes.size(), std::count_if(bytes.begin(), bytes.end(), [](int b) { return b != 0xFF; }));
+}
+
+// How many MiB are freed before an address comes again.
+PROGRAM(addresses_come_again) {
+    constexpr size_t kMiB = size_t{1} << 20, kEach = 4 * kMiB, kMost = 1000;
+    std::map<void*, bool> seen;
+    while (seen.size() < kMost) {
+        const Buffer buffer(kEach - 32, false);
+        if (!seen.emplace(buffer.p, true).second) break;
+    }
+    std::printf("%zu\n", seen.size() * kEach / kMiB);
 }
 
 PROGRAM(copies_only_what_is_complete) {

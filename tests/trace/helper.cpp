@@ -12,6 +12,7 @@
 #include "acl/acl.h"
 #include "aclnnop/aclnn_swi_glu.h"
 #include "aclnnop/aclnn_swi_glu_grad.h"
+#include "hccl/hccl.h"
 
 namespace {
 
@@ -80,6 +81,56 @@ void two_streams(bool with_event, int64_t rows) {
     CHECK(aclrtDestroyEvent(made));
     CHECK(aclrtDestroyStream(produces));
     CHECK(aclrtDestroyStream(consumes));
+}
+
+// A rank with a stream that sums over all of them, and one that waits for the sum and works with it.
+class Rank {
+  public:
+    explicit Rank(int32_t device) : x_(on(device)), sum_(512, 2048), y_(512, 1024) {
+        CHECK(aclrtCreateStream(&talks_));
+        CHECK(aclrtCreateStream(&works_));
+        CHECK(aclrtCreateEvent(&summed_));
+    }
+    Rank(const Rank&) = delete;
+    Rank& operator=(const Rank&) = delete;
+    ~Rank() {
+        aclrtDestroyEvent(summed_);
+        aclrtDestroyStream(talks_);
+        aclrtDestroyStream(works_);
+    }
+    void step(HcclComm comm) const {
+        CHECK(HcclAllReduce(x_.data, sum_.data, 512 * 2048, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, comm, talks_));
+        CHECK(aclrtRecordEvent(summed_, talks_));
+        CHECK(aclrtStreamWaitEvent(works_, summed_));
+        forward(sum_, y_, works_);
+    }
+
+  private:
+    static Buffer on(int32_t device) {
+        CHECK(aclrtSetDevice(device));
+        return Buffer(512, 2048);
+    }
+    const Buffer x_, sum_, y_;
+    aclrtStream talks_ = nullptr, works_ = nullptr;
+    aclrtEvent summed_ = nullptr;
+};
+
+void two_ranks() {
+    int32_t devices[] = {0, 1};
+    HcclComm comms[2] = {};
+    CHECK(HcclCommInitAll(2, devices, comms));
+    {
+        const Rank first(0), second(1);
+        second.step(comms[1]);
+        CHECK(aclrtSetDevice(0));
+        first.step(comms[0]);
+        for (const int32_t device : {1, 0}) {
+            CHECK(aclrtSetDevice(device));
+            CHECK(aclrtSynchronizeDevice());
+        }
+    }
+    for (const HcclComm comm : comms) CHECK(HcclCommDestroy(comm));
+    CHECK(aclrtResetDevice(1));
 }
 
 void count_up(void* number) { ++*static_cast<int*>(number); }
@@ -155,6 +206,8 @@ int main(int argc, char** argv) {
     if (is("ordered")) two_streams(true, 4096);
     if (is("missing")) two_streams(false, 4096);
     if (is("all")) two_streams(true, 256), callback(), in_thread();
+    if (is("ranks")) two_ranks();
+    if (is("memory")) const Buffer alone(4, 8);
     if (is("fork")) fork_one(false);
     if (is("fork_finalize")) fork_one(true);
     if (is("many")) many(std::atol(argv[2]));

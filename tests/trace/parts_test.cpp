@@ -183,6 +183,39 @@ TEST(Chrome, Findings) {
         << text;
 }
 
+// A collective, and an operator that begins while it runs and ends after it.
+TEST(Chrome, Communication) {
+    static Store& store = *new Store;
+    ASSERT_TRUE(store.open());
+    TaskRecord task{};
+    task.state = TaskState::done;
+    const auto put = [&](uint64_t ticket, TaskKind kind, int64_t begin, int64_t bytes) {
+        task.kind = kind;
+        task.name = kind == TaskKind::launch ? "aclnnSwiGlu" : "HcclAllReduce";
+        task.stream = static_cast<uint32_t>(ticket);
+        task.asked = task.begin = begin;
+        task.end = begin + 2000;
+        task.bytes = bytes;
+        store.tasks.put(ticket, task);
+    };
+    put(1, TaskKind::collective, 1000, 2000);
+    put(2, TaskKind::launch, 2000, 4000);
+    const std::string text = written([](Output& out) {
+        Sites sites;
+        const Snapshot snapshot(store);
+        write_chrome(out, {store, snapshot, sites, 7, 0});
+    });
+    for (const char* line :
+         {"\"ts\":2.000,\"dur\":2.000,\"name\":\"Computing\"", "\"ts\":1.000,\"dur\":2.000,\"name\":\"Communication\"",
+          "\"ts\":1.000,\"dur\":1.000,\"name\":\"Communication(Not Overlapped)\"",
+          "\"ts\":1.000,\"name\":\"GB/s\",\"args\":{\"GB/s\":1.000}",
+          "\"ts\":2.000,\"name\":\"GB/s\",\"args\":{\"GB/s\":3.000}",
+          "\"ts\":3.000,\"name\":\"GB/s\",\"args\":{\"GB/s\":2.000}",
+          "\"ts\":4.000,\"name\":\"GB/s\",\"args\":{\"GB/s\":0.000}"})
+        EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+    EXPECT_EQ(text.find("\"name\":\"Free\",\"cat\""), std::string::npos) << text;
+}
+
 TEST(Output, OnlyJson) {
     EXPECT_EQ(written([](Output& out) { out.quoted("a\"b\\c\n\x7F 设备 \xF0\x9F\x98\x80"); }),
               "\"a\\\"b\\\\c?? 设备 \xF0\x9F\x98\x80\"");

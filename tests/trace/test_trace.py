@@ -13,7 +13,7 @@ import tempfile
 import textwrap
 import unittest
 
-from timeline import HARDWARE, Timeline, check, end, ns
+from timeline import HARDWARE, OVERLAP, WORK, Timeline, check, end, ns
 
 HELPER, GRADUS, PACKAGE = os.environ["TRACE_HELPER"], os.environ["GRADUS"], os.environ["GRADUS_PACKAGE"]
 LIBRARY = os.environ["GRADUS_LIBRARY"]
@@ -121,11 +121,30 @@ class Content(Case):
                 counted[event["pid"]] = event["args"]["bytes"]
         self.assertEqual(set(counted.values()), {0}, "all is freed in the end")
 
+    def test_memory_without_work(self):
+        t = self.trace("memory")
+        self.assertEqual(t.tasks(), [])
+        self.assertEqual({t.groups[e["pid"]] for e in t.of["C"]}, {HARDWARE})
+
+    def test_collectives(self):
+        t = self.trace("ranks")
+        self.assertEqual(t.findings(), [])
+        talks = t.tasks("communication")
+        self.assertEqual([(e["name"], e["args"]["Task Type"]) for e in talks], [("HcclAllReduce", "COMMUNICATION")] * 2)
+        self.assertEqual(len({e["pid"] for e in talks}), 2)
+        for talk in talks:
+            self.assertIn(line_of("CHECK(HcclAllReduce("), talk["args"]["site"])
+            self.assertEqual(talk["args"]["bytes"], 2 * 4 * 512 * 2048)
+        drawn = [t.rows[row] for row, spans in t.in_group(OVERLAP).items() if spans]
+        self.assertEqual((drawn.count("Communication"), drawn.count("Communication(Not Overlapped)")), (2, 2))
+        self.assertEqual([r["Task Type"] for r in t.table("op_summary") if r["Op Name"] == "HcclAllReduce"],
+                         ["COMMUNICATION"] * 2)
+
     def test_tables(self):
         t = self.trace("all")
         rows = t.table("op_summary")
         self.assertEqual([(r["Op Name"], int(r["Task ID"]), float(r["Task Duration(us)"])) for r in rows],
-                         [(e["name"], e["args"]["Task Id"], e["dur"]) for e in t.tasks("compute", "copy")])
+                         [(e["name"], e["args"]["Task Id"], e["dur"]) for e in t.tasks(*WORK)])
         grad = next(r for r in rows if r["OP Type"] == "SwiGluGrad")
         self.assertEqual((grad["Input Shapes"], grad["Input Data Types"], grad["Output Shapes"]),
                          ("256,1024;256,2048", "FLOAT;FLOAT", "256,2048"))
@@ -253,7 +272,7 @@ class Tool(Case):
         t = self.timeline("a.json")
         self.assertEqual({p.name for p in self.folder.iterdir()},
                          {"a.json", "a.html", "op_summary_a.csv", "api_statistic_a.csv"})
-        self.assertEqual(len(t.table("op_summary")), len(t.tasks("compute", "copy")))
+        self.assertEqual(len(t.table("op_summary")), len(t.tasks(*WORK)))
         self.assertEqual(t.document["otherData"]["memory limit GB/s"], 20)
         self.assertIn("aclnnSwiGluGrad", self.stderr)
         text = (self.folder / "a.html").read_text(encoding="utf-8")
@@ -270,13 +289,21 @@ class Tool(Case):
                          {kind: len(t.arrows(kind)) for kind in ("launch", "record", "sync")})
 
     def test_summary(self):
-        out = json.loads(self.gradus("--json", "--", HELPER, "all"))
+        for program in ("all", "ranks"):
+            with self.subTest(program=program):
+                self.check_summary(program)
+
+    def check_summary(self, program):
+        out = json.loads(self.gradus("--json", "--", HELPER, program))
         t = self.timeline("trace.json")
         self.assertEqual(out["schema"], "gradus-trace/1")
         for row in out["operators"]:
-            took = sorted(ns(e["dur"]) for e in t.tasks("compute", "copy") if e["name"] == row["operator"])
+            took = sorted(ns(e["dur"]) for e in t.tasks(*WORK) if e["name"] == row["operator"])
             self.assertEqual((row["calls"], row["total_ns"], row["median_ns"]), (len(took), sum(took), took[len(took) // 2]))
         self.assertAlmostEqual(sum(row["share"] for row in out["operators"]), 1)
+        self.assertEqual("HcclAllReduce" in [row["operator"] for row in out["operators"]], program == "ranks")
+        for shares in out["overlap"].values():
+            self.assertEqual("Communication" in shares, program == "ranks")
 
     @unittest.skipIf("thread" in SANITIZED, "the thread sanitizer does not survive a fork between threads")
     def test_several_processes(self):

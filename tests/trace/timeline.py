@@ -5,6 +5,7 @@ import json
 import pathlib
 
 HOST, HARDWARE, OVERLAP = "CANN", "Ascend Hardware", "Overlap Analysis"
+WORK = ("compute", "communication", "copy")
 KEYS = {"X": {"dur", "name", "cat"}, "M": {"name", "args"}, "C": {"name", "args"}, "i": {"name", "cat", "s", "args"},
         "s": {"id", "name", "cat"}, "f": {"id", "name", "cat", "bp"}}
 
@@ -145,9 +146,13 @@ def check_overlap(t):
         tasks = [e for (group, _), spans in t.spans.items() if group == pid - 1 for e in spans]
         rows = {t.rows[row]: union(spans) for row, spans in t.spans.items() if row[0] == pid}
         assert rows.get("Computing", []) == union(e for e in tasks if e["cat"] == "compute"), "Computing"
+        talk = union(e for e in tasks if e["cat"] == "communication")
+        assert rows.get("Communication", []) == talk, "Communication"
+        either = length(union(e for e in tasks if e["cat"] in ("compute", "communication")))
+        assert length(rows.get("Communication(Not Overlapped)", [])) == either - length(rows.get("Computing", [])), "alone"
         assert rows.get("Copy", []) == union(e for e in tasks if e["cat"] == "copy"), "Copy"
-        busy = length(union(e for e in tasks if e["cat"] in ("compute", "copy")))
-        waiting = length(union(e for e in tasks if e["cat"] in ("compute", "copy", "wait"))) - busy
+        busy = length(union(e for e in tasks if e["cat"] in WORK))
+        waiting = length(union(e for e in tasks if e["cat"] in (*WORK, "wait"))) - busy
         assert length(rows.get("Waiting", [])) == waiting, "Waiting"
         ends = [point for intervals in rows.values() for pair in intervals for point in pair]
         assert not ends or length(rows.get("Free", [])) == max(ends) - min(ends) - busy - waiting, "Free"

@@ -166,6 +166,22 @@ CORRECT(flagged_wait_before_the_record) {
     read(z);
 }
 
+// What nobody has recorded yet is behind the record that the program waits for.
+CORRECT(event_synchronised_before_a_flagged_wait) {
+    Buffer x(kX), y(kY), z(kY);
+    Event made, gate(Kind::flagged);
+    Stream s, other;
+    glu(x, y, s);
+    record(made, s);
+    wait(s, gate);
+    glu(x, z, s);
+    MUST(aclrtSynchronizeEvent(made));
+    read(y);
+    record(gate, other);
+    sync(s);
+    read(z);
+}
+
 CORRECT(two_contexts) {
     Buffer x(kX), y(kY);
     aclrtContext first = nullptr, second = nullptr;

@@ -122,8 +122,9 @@ PLANTED(workspace_too_small) {
     for (const aclTensor* one : made.tensors) aclDestroyTensor(one);
 }
 
-// expect context error-ignored
+// expect context error-ignored code=107002 says=(thread_ says=a_stream_was_made_by says=a_context_was_made_by
 PLANTED(thread_without_a_device) {
+    const Stream s;
     std::thread([] {
         if (mended) MUST(aclrtSetDevice(0));
         void* p = nullptr;
@@ -133,7 +134,7 @@ PLANTED(thread_without_a_device) {
     }).join();
 }
 
-// expect context
+// expect context code=107002 says=(thread_ says=the_stream_was_made_by_aclrtCreateStream
 PLANTED(stream_used_by_a_thread_without_a_device) {
     Buffer x(kX), y(kY);
     Stream s;  // b
@@ -144,7 +145,7 @@ PLANTED(stream_used_by_a_thread_without_a_device) {
     }).join();
 }
 
-// expect context error-ignored
+// expect context error-ignored says=the_stream_was_made_by_aclrtCreateStream
 PLANTED(stream_of_another_device) {
     Buffer x(kX);
     Stream s;  // b
@@ -201,7 +202,7 @@ PLANTED(event_of_another_device_waited_for) {
     MUST(aclrtResetDevice(0));
 }
 
-// expect bad-handle
+// expect bad-handle argument=stream says=the_address_of_the_handle_was_given
 PLANTED(address_of_a_stream_destroyed) {
     aclrtStream s = nullptr;
     MUST(aclrtCreateStream(&s));

@@ -37,7 +37,7 @@ PLANTED(output_freed_at_once) {
     y.p = nullptr;
 }
 
-// expect host-touches-inflight argument=src
+// expect host-touches-inflight argument=src access=write bytes=5000
 PLANTED(pinned_source_overwritten) {
     Buffer x(8192);
     Pinned host(8192);
@@ -47,7 +47,7 @@ PLANTED(pinned_source_overwritten) {
     static_cast<volatile char*>(host.p)[5000] = 1;  // a
 }
 
-// expect host-touches-inflight argument=src
+// expect host-touches-inflight argument=src access=write bytes=5000
 PLANTED(pinned_source_of_several_copies_overwritten) {
     constexpr size_t kPart = 1024, kAll = 8 * kPart;  // a page is filled by several
     Buffer x(kAll);
@@ -60,7 +60,7 @@ PLANTED(pinned_source_of_several_copies_overwritten) {
     sync(s);
 }
 
-// expect host-touches-inflight argument=dst
+// expect host-touches-inflight argument=dst access=read bytes=100
 PLANTED(pinned_result_read_too_early) {
     Buffer x(8192);
     Pinned host(8192);

@@ -50,6 +50,16 @@ PLANTED(copy_of_freed_memory) {
     y.p = nullptr;
 }
 
+// expect use-after-free access=read bytes=4
+PLANTED(host_reads_freed_memory) {
+    Buffer x(kX);
+    const auto* const values = static_cast<volatile float*>(x.p);
+    if (mended) read(x, 8);
+    MUST(aclrtFree(x.p));  // b
+    x.p = nullptr;
+    if (!mended) (void)values[1];  // a
+}
+
 // expect address-reused argument=x
 PLANTED(address_used_again) {
     Buffer y(kY);
@@ -72,7 +82,7 @@ PLANTED(address_used_again) {
     for (void* other : others) MUST(aclrtFree(other));
 }
 
-// expect host-touches-device
+// expect host-touches-device access=read bytes=0
 PLANTED(host_reads_device_memory) {
     Buffer x(kX);
     float value = 0;
@@ -83,7 +93,7 @@ PLANTED(host_reads_device_memory) {
     if (value != 0) std::abort();
 }
 
-// expect host-touches-device
+// expect host-touches-device access=write bytes=64
 PLANTED(host_writes_device_memory) {
     Buffer x(kX);
     const float value = 7;
@@ -95,7 +105,7 @@ PLANTED(host_writes_device_memory) {
 }
 
 // Once told, what the host has written counts as written.
-// expect host-touches-device
+// expect host-touches-device access=write
 PLANTED(host_fills_an_input) {
     Buffer x(kX, false), y(kY);
     Stream s;
@@ -142,7 +152,7 @@ PLANTED(host_memory_as_a_tensor) {
     aclDestroyTensor(ty);
 }
 
-// expect uninitialised argument=x
+// expect uninitialised argument=x bytes=0–1023
 PLANTED(input_never_written) {
     Buffer x(kX, mended), y(kY);
     Stream s;
@@ -150,7 +160,7 @@ PLANTED(input_never_written) {
     sync(s);
 }
 
-// expect uninitialised argument=sendBuf
+// expect uninitialised argument=sendBuf bytes=0–1023
 PLANTED(nothing_written_to_send) {
     Buffer a(kX, mended), b(kX), c(kX), d(kX);
     const Ranks ranks;
@@ -158,7 +168,7 @@ PLANTED(nothing_written_to_send) {
     ranks.all_reduce(1, c, d);
 }
 
-// expect uninitialised argument=x
+// expect uninitialised argument=x bytes=512–1023
 PLANTED(half_an_input_written) {
     Buffer x(kX, false), y(kY);
     Stream s;
@@ -248,7 +258,7 @@ PLANTED(communicator_left) {
     if (mended) MUST(HcclCommDestroy(comm));
 }
 
-// expect bad-free error-ignored
+// expect bad-free error-ignored kind_of_free=freed_twice
 PLANTED(freed_twice) {
     void* p = nullptr;
     MUST(aclrtMalloc(&p, 64, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -256,13 +266,13 @@ PLANTED(freed_twice) {
     if (!mended) aclrtFree(p);  // a
 }
 
-// expect bad-free error-ignored
+// expect bad-free error-ignored kind_of_free=wrong_kind
 PLANTED(host_memory_freed_as_the_device_s) {
     Pinned host(64);
     if (!mended) aclrtFree(host.p);  // a
 }
 
-// expect bad-free
+// expect bad-free kind_of_free=interior_pointer
 PLANTED(freed_in_the_middle) {
     Buffer x(kX);
     if (!mended) aclrtFree(x.at(16));  // a

@@ -1,7 +1,7 @@
 // Programs with one mistake each, and, with a second argument, the same without it.
 //   planted NAME [mended]
-// test_planted.py reads here what each must give: `expect` names the ids, `argument` is the one that the first finding
-// names; its two stacks go through the lines that end with a and b.
+// test_planted.py reads here what each must give: `expect` names the ids, then what the first finding names (_ for a
+// blank) and what the report says; its two stacks go through the lines that end with a and b.
 #pragma once
 
 #include "../world.h"

@@ -7,7 +7,7 @@
 
 #include "planted.h"
 
-// expect race argument=src
+// expect race argument=src kind=read_after_write
 PLANTED(read_too_early) {
     Buffer x(kX), y(kY);
     Stream s;
@@ -16,7 +16,7 @@ PLANTED(read_too_early) {
     read(y);  // a
 }
 
-// expect race argument=src
+// expect race argument=src kind=read_after_write
 PLANTED(record_before_the_launch) {
     Buffer x(kX), y(kY);
     Event e;
@@ -28,7 +28,7 @@ PLANTED(record_before_the_launch) {
     read(y);  // a
 }
 
-// expect race argument=src
+// expect race argument=src kind=read_after_write
 PLANTED(other_stream_synchronised) {
     Buffer x(kX), y(kY);
     Stream s, other;
@@ -37,7 +37,7 @@ PLANTED(other_stream_synchronised) {
     read(y);  // a
 }
 
-// expect race error-ignored argument=src
+// expect race error-ignored argument=src kind=read_after_write
 PLANTED(timeout_expired) {
     Buffer x(kX), y(kY);
     Event e(Kind::flagged);
@@ -100,6 +100,16 @@ PLANTED(stream_destroyed_by_force) {
     read(y);  // a
 }
 
+// expect race free-in-use argument=src
+PLANTED(queued_work_dropped_by_force) {  // as the one before, but for what has run by then
+    Buffer y(kY);
+    aclrtStream s = nullptr;
+    MUST(aclrtCreateStream(&s));
+    MUST(aclrtMemsetAsync(y, kY, 0, kY, s));  // b
+    MUST(mended ? aclrtDestroyStream(s) : aclrtDestroyStreamForce(s));
+    read(y);  // a
+}
+
 // expect race argument=src
 PLANTED(stream_asked_once) {
     Buffer x(kX), y(kX), z(kY);
@@ -147,7 +157,7 @@ PLANTED(asked_for_after_the_wait_began) {
     read(y);  // a
 }
 
-// expect race argument=x
+// expect race argument=x kind=read_after_write
 PLANTED(no_event_between) {
     Buffer x(kX), y(kX), z(kY);
     Event e;
@@ -157,7 +167,7 @@ PLANTED(no_event_between) {
     glu(y, z, s2);  // a
 }
 
-// expect race argument=x
+// expect race argument=x kind=read_after_write
 PLANTED(wait_before_record) {
     Buffer x(kX), y(kX), z(kY);
     Event e;
@@ -169,7 +179,7 @@ PLANTED(wait_before_record) {
     glu(y, z, s2);  // a
 }
 
-// expect race argument=x
+// expect race argument=x kind=read_after_write
 PLANTED(waits_for_the_old_record) {
     Buffer x(kX), y(kX), z(kY);
     Event e;
@@ -182,7 +192,7 @@ PLANTED(waits_for_the_old_record) {
     glu(y, z, s2);  // a
 }
 
-// expect race argument=x
+// expect race argument=x kind=read_after_write
 PLANTED(record_on_the_wrong_stream) {
     Buffer x(kX), y(kX), z(kY);
     Event e;
@@ -193,7 +203,7 @@ PLANTED(record_on_the_wrong_stream) {
     glu(y, z, s2);  // a
 }
 
-// expect race argument=devPtr
+// expect race argument=devPtr kind=write_after_read
 PLANTED(overwritten_while_read) {
     Buffer x(kX), y(kY);
     Event e;
@@ -203,7 +213,7 @@ PLANTED(overwritten_while_read) {
     MUST(aclrtMemsetAsync(x, kX, 0, kX, s2));  // a
 }
 
-// expect race argument=out
+// expect race argument=out kind=write_after_write
 PLANTED(two_outputs_in_one_buffer) {
     Buffer x(kX), y(kY);
     Event e;
@@ -268,7 +278,7 @@ PLANTED(scores_overwritten_while_read) {
     MUST(aclrtMemsetAsync(x, kX, 0, kX, s2));  // a
 }
 
-// expect race argument=workspace
+// expect race argument=workspace kind=write_after_write
 PLANTED(one_workspace_on_two_streams) {
     lift_limits();
     Buffer x(2 * kX), mask(kX), y(kX), z(kX), one(1 << 20), two(1 << 20);
@@ -294,7 +304,7 @@ PLANTED(callback_reads_what_later_work_writes) {
     MUST(aclrtUnSubscribeReport(pthread_self(), s));
 }
 
-// expect race argument=out
+// expect race argument=out kind=write_after_read
 PLANTED(in_place_while_read) {
     Buffer x(kX), g(kY), y(kY);
     Event e;
@@ -320,7 +330,7 @@ PLANTED(rows_of_a_copy_reach_too_far) {
                             ACL_MEMCPY_DEVICE_TO_DEVICE, s2));                                               // a
 }
 
-// expect race argument=x
+// expect race argument=x kind=read_after_write
 PLANTED(collective_s_result_used_too_early) {
     Buffer x(kX), y(kY);
     Event e;
@@ -397,7 +407,7 @@ PLANTED(sender_does_not_wait_for_the_receiver) {
     glu(z, y, ranks.streams[0]);  // a
 }
 
-// expect race argument=src
+// expect race argument=src kind=read_after_write
 PLANTED(device_synchronised_under_another_context) {
     Buffer x(kX), y(kY);
     aclrtContext first = nullptr, second = nullptr;
@@ -428,7 +438,7 @@ PLANTED(waits_asked_for_where_nobody_waits) {
     read(y);  // a
 }
 
-// expect race argument=x
+// expect race argument=x kind=read_after_write
 PLANTED(event_reset_between) {
     Buffer x(kX), y(kX), z(kY);
     Event e;
