@@ -63,7 +63,9 @@ Operator operator_of(const json& j) {
     op.small = j.value("small", op.tiny);
     op.limit = j.value("limit", json());
     for (const json& mistake : j.value("mistakes", json::array()))
-        op.mistakes.push_back({mistake.at("name"), mistake.value("arguments", ""), mistake.value("terms", "")});
+        op.mistakes.push_back(
+            {mistake.at("name"), mistake.value("arguments", ""), mistake.value("terms", ""),
+             mistake.contains("neutral") ? std::optional(mistake.at("neutral").get<double>()) : std::nullopt});
     op.targets = j.value("targets", std::map<std::string, double>());
     op.json = j;
     return op;

@@ -33,9 +33,10 @@ struct BenchCase {
 };
 
 // A mistake in the formula: golden makes it by its name, or by other arguments; terms: of a sum that parts are left out
-// of.
+// of. neutral: of a name with a number to be searched for, #, the one that changes nothing.
 struct FormulaMistake {
     std::string name, arguments, terms;
+    std::optional<double> neutral;
 };
 
 struct Operator {

@@ -113,9 +113,9 @@ void add_run(CLI::App& app, Session& session) {
         ->type_name("DIR");
     command->add_option("--case", o.case_directory, "write every input and case.json, for `gradus diff --case DIR`")
         ->type_name("DIR");
-    command->add_option("--precision", o.precision, "dtype=f64 with all but the first, and only with the last nine")
+    command->add_option("--precision", o.precision, "dtype=f64 with all but the first, and only with the last ten")
         ->check(CLI::IsMember({"fast", "golden", "magnitude", "f32", "bf16", "f16", "bf16_products", "f16_products",
-                               "bf16_sums", "f16_sums", "bf16_truncated", "f16_truncated"}));
+                               "bf16_sums", "f16_sums", "f32_truncated", "bf16_truncated", "f16_truncated"}));
     command->add_option("--repeat", o.repeat, "run N times and report the best")
         ->type_name("N")
         ->check(CLI::Range(1, 1000000));
@@ -141,7 +141,7 @@ void add_diff(CLI::App& app, Session& session) {
     const Command<DiffOptions> command(app, session, "diff",
                                        "say whether a result is right, and what mistake it looks like", &diff_command);
     DiffOptions& o = command.options();
-    command->add_option("words", o.words, "GOT WANT; with --op: OUTPUT=GOT and the operator's inputs")->required();
+    command->add_option("words", o.words, "GOT WANT; with --op: OUTPUT=GOT and the operator's inputs");
     CLI::Option* op = command->add_option("--op", o.op, "compute what is expected: the golden answer of this operator");
     command->add_option("--case", o.directory, "the golden answer to the case in DIR, which `gradus run --case` made")
         ->type_name("DIR")

@@ -87,12 +87,18 @@ struct Parts {
     }
 };
 
-const Argument& only_output(const Operator& op, const std::string& wanted) {
+std::vector<std::string> outputs_of(const Operator& op) {
     std::vector<std::string> names;
+    for (const Argument& argument : op.arguments)
+        if (argument.direction == Argument::output) names.push_back(argument.name);
+    return names;
+}
+
+const Argument& only_output(const Operator& op, const std::string& wanted) {
+    const std::vector<std::string> names = outputs_of(op);
     const Argument* found = nullptr;
     for (const Argument& argument : op.arguments) {
         if (argument.direction != Argument::output) continue;
-        names.push_back(argument.name);
         if (wanted.empty() ? found == nullptr : argument.name == wanted) found = &argument;
     }
     if (found == nullptr || (wanted.empty() && names.size() > 1)) {
@@ -121,8 +127,10 @@ Parts take_apart(const Operator& op, const DiffOptions& request) {
     }
     if (!request.only.empty()) only_output(op, request.only);  // an unknown name is said even if nothing is judged
     if (parts.results.empty())
-        throw Failure(kUsage, fmt::format("{}: no result to judge; give it as {}=FILE", op.name,
-                                          request.only.empty() ? "OUTPUT" : request.only));
+        throw Failure(kUsage,
+                      fmt::format("{}: no result to judge; give it as {}=FILE", op.name,
+                                  request.only.empty() ? fmt::format("{}", fmt::join(outputs_of(op), "=FILE or "))
+                                                       : request.only));
     return parts;
 }
 

@@ -51,6 +51,7 @@ std::optional<Tensor> changed_tensor(const Tensor& t, const std::string& word, i
         const int64_t length = t.shape().empty() ? 1 : t.count() / std::max<int64_t>(1, t.shape().front());
         return mapped(t, [&](int64_t i) { return t.at((i + by * length + t.count()) % t.count()); });
     };
+    const auto number = [&](size_t at) { return std::stod(word.substr(at)); };
     if (word == "zeros") return mapped(t, [](int64_t) { return 0.0; });
     if (word == "ones") return mapped(t, [](int64_t) { return 1.0; });
     if (word == "all") return mapped(t, [&](int64_t) { return is_bool ? 1.0 : 255.0; });
@@ -62,8 +63,8 @@ std::optional<Tensor> changed_tensor(const Tensor& t, const std::string& word, i
     if (word == "previous") return shifted(-1);
     if (word == "row_after") return row(1);
     if (word == "row_before") return row(-1);
-    if (word == "plus1") return mapped(t, [&](int64_t i) { return t.at(i) + 1; });
-    if (word == "minus1") return mapped(t, [&](int64_t i) { return t.at(i) - 1; });
+    if (word.starts_with("plus")) return mapped(t, [&, by = number(4)](int64_t i) { return t.at(i) + by; });
+    if (word.starts_with("times")) return mapped(t, [&, by = number(5)](int64_t i) { return t.at(i) * by; });
     if (word == "negated") return mapped(t, [&](int64_t i) { return -t.at(i); });
     if (word == "halves") return halves(t, dim);
     return {};

@@ -101,19 +101,29 @@ Tensor Question::answer_as(const std::string& output, const char* precision) con
     return run(with_new_outputs(call_), precision, "none", precision).at(output);
 }
 
-std::optional<Question::Outputs> Question::mistaken(const FormulaMistake& mistake, const std::string& name) {
+// In f64: of 16 bits, 1.01 times a number would be that number.
+std::optional<Call> Question::changed_by(std::string arguments, double amount) const {
+    const std::string number = fmt::format("{:.4g}", amount);
+    for (size_t mark = arguments.find('#'); mark != std::string::npos; mark = arguments.find('#'))
+        arguments.replace(mark, 1, number);
+    return changed(widened(call_, true), arguments);
+}
+
+std::optional<Question::Outputs> Question::mistaken(const FormulaMistake& mistake, const std::string& name,
+                                                    double amount) {
     if (const auto known = others_.find(name); known != others_.end()) return known->second;
     std::optional<Outputs> outputs;
     try {
         if (mistake.arguments.empty())
             outputs = run(widened(call_, false), "golden", name, "golden " + name);
-        else if (const std::optional<Call> other = changed(call_, mistake.arguments))
+        else if (const std::optional<Call> other =
+                     mistake.neutral ? changed_by(mistake.arguments, amount) : changed(call_, mistake.arguments))
             outputs = run(widened(*other, false), "golden", "none", "golden " + name);
     } catch (const Failure&) {  // the operator does not take such arguments: then it is not this mistake
     }
     int64_t elements = 0;
     for (const auto& [output, tensor] : answer_) elements += tensor.count();
-    if (mistake.terms.empty() || elements <= kKept) others_.emplace(name, outputs);
+    if ((mistake.terms.empty() && !mistake.neutral) || elements <= kKept) others_.emplace(name, outputs);
     return outputs;
 }
 
@@ -127,7 +137,7 @@ Answers Question::answers(const std::string& output) {
     const Sizes sizes = sizes_of(call_);
     for (const FormulaMistake& mistake : call_.op->mistakes) {
         const double terms = mistake.terms.empty() ? 0 : evaluate(mistake.terms, sizes);
-        answers.mistakes.push_back({mistake.name, static_cast<int64_t>(terms)});
+        answers.mistakes.push_back({mistake.name, static_cast<int64_t>(terms), mistake.neutral});
     }
     answers.most = std::max(kLeastMistakes, static_cast<int64_t>(kMistakes / operations_of(call_)));
     answers.most_blocks = static_cast<int64_t>(kBlocks / operations_of(call_));
@@ -135,9 +145,10 @@ Answers Question::answers(const std::string& output) {
                                       const Answers::Part& part) -> std::optional<Values> {
         for (const FormulaMistake& mistake : call_.op->mistakes) {
             if (mistake.name != wanted.name) continue;
-            const std::string name = wanted.words(part);
-            const auto outputs =
-                mistaken(mistake, wanted.terms == 0 ? name : fmt::format("{} [{},{})", name, part.begin, part.end));
+            std::string name = wanted.words(part);
+            if (wanted.terms > 0) name += fmt::format(" [{},{})", part.begin, part.end);
+            if (part.step > 1) name += fmt::format(" by {}", part.step);
+            const auto outputs = mistaken(mistake, name, part.amount);
             if (!outputs) return {};
             return Values(outputs->at(output));
         }

@@ -22,7 +22,8 @@ class Question {
   private:
     using Outputs = std::map<std::string, Tensor>;
     Outputs run(const Call& call, const char* precision, const std::string& mistake, const std::string& doing) const;
-    std::optional<Outputs> mistaken(const FormulaMistake& mistake, const std::string& name);
+    std::optional<Outputs> mistaken(const FormulaMistake& mistake, const std::string& name, double amount);
+    std::optional<Call> changed_by(std::string arguments, double amount) const;
 
     Call call_;
     Outputs answer_, magnitude_;

@@ -105,6 +105,19 @@ double Comparison::cosine() const {
     return s.got_other != 0 ? s.got_other / std::sqrt(s.got_got * s.other_other) : 0;
 }
 
+double Comparison::row_likeness() const {
+    const int64_t columns = s_.shape.empty() ? 1 : s_.shape.back();
+    double all = 0, alike = 0;
+    for (int64_t row = 0; columns >= 8 && row < s_.got.count() / columns; ++row) {
+        Sums sums;
+        for (int64_t i = row * columns; i < (row + 1) * columns; ++i)
+            add(sums, lines_.magnitude_at(i), s_.want.at(i), s_.got.at(i), other_.at(i));
+        all += sums.got_got;
+        if (sums.other_other > 0) alike += sums.got_other * sums.got_other / sums.other_other;
+    }
+    return all > 0 ? alike / all : 0;
+}
+
 double Comparison::weight() const {
     const Sums s = sums();
     return s.other_other > 0 ? s.got_other / s.other_other : 0;
@@ -118,19 +131,20 @@ double Comparison::left() const {
     return all.squares > 0 ? rest.squares / all.squares : 1;
 }
 
+void Comparison::add(Sums& sums, double m, double want, double got, double other) const {
+    // next to what underflow leaves, a share of the magnitude says nothing
+    if (!(m > 64 * tolerance_.underflow) || !std::isfinite(m + want + got + other)) return;
+    const double a = (got - want) / m, b = (other - want) / m;
+    sums.got_got += a * a, sums.other_other += b * b, sums.got_other += a * b;
+}
+
 Comparison::Sums Comparison::sums() const {
     std::vector<Sums> parts(static_cast<size_t>(lines_.chunks()));
     lines_.each([&](const Line& line, int64_t chunk) {
         Sums& part = parts[static_cast<size_t>(chunk)];
         std::vector<double> values(line.want.size());
         other_.load(line.first, values);
-        for (size_t k = 0; k < values.size(); ++k) {
-            const double m = line.magnitude[k], w = line.want[k];
-            // next to what underflow leaves, a share of the magnitude says nothing
-            if (!(m > 64 * tolerance_.underflow) || !std::isfinite(m + w + line.got[k] + values[k])) continue;
-            const double got = (line.got[k] - w) / m, other = (values[k] - w) / m;
-            part.got_got += got * got, part.other_other += other * other, part.got_other += got * other;
-        }
+        for (size_t k = 0; k < values.size(); ++k) add(part, line.magnitude[k], line.want[k], line.got[k], values[k]);
     });
     Sums all;
     for (const Sums& part : parts)

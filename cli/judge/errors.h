@@ -37,8 +37,9 @@ Errors misplaced_errors(const Subject& subject, const Tolerance& tolerance);
 // `slack`: an error of that share of the magnitude is no evidence of anything.
 struct Explained {
     std::vector<Cause> causes;
-    Indices rest;         // what none of them explains
-    bool certain = true;  // the first cause is none that sums of few bits have, too
+    Indices rest;             // what none of them explains
+    bool certain = true;      // the first cause is none that sums of few bits have, too
+    bool one_number = false;  // ... and the same number everywhere, added or as a factor
     double share() const { return causes.empty() ? 0 : causes.front().share; }
     bool accuses() const { return certain && share() > 0.5; }
 };
@@ -57,6 +58,8 @@ class Comparison {
     // The cosine between got − want and other − want, in shares of the magnitude; opposite ones: 0.
     double likeness() const { return std::max(0.0, cosine()); }
     double cosine() const;
+    // How much of the squares of got − want is in proportion to other − want, with a factor of its own in every row.
+    double row_likeness() const;
     bool differs() const { return sums().other_other > 0; }  // from want
     // How much of other − want is in got − want, by the smallest squares: 1 if got is other and noise.
     double weight() const;
@@ -67,6 +70,7 @@ class Comparison {
     struct Sums {
         double got_got = 0, other_other = 0, got_other = 0;  // of the differences to want
     };
+    void add(Sums& sums, double m, double want, double got, double other) const;
     Sums sums() const;
     int64_t silent() const;  // elements that got has right and the other answer has not
 
@@ -83,7 +87,7 @@ struct FoundMistake {
     bool beneath = false;  // rounding is as large, but does not go that way
     double left = 1;       // Comparison::left() of its answer
     bool fits = false;     // so little that no other answer, tried or not, does as well by chance
-    bool part = false;     // of a sum
+    bool part = false;     // of a sum, or a number: one of many
     double rows = 0;       // that have their say, each by itself
     std::string sentence;
     Values answer;

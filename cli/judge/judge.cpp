@@ -157,6 +157,17 @@ class Judge {
         if (!near(noise_, kNear)) simulate(kernel_name());
     }
 
+    // An f32 kernel may truncate, as matrix units do when they add up.
+    void simulate_truncation() {
+        if (s_.allowance.kernel != ACL_FLOAT || (near(noise_, kNear) && !sticks_out())) return;
+        simulate("f32_truncated");
+        if (!near(noise_, kNear) || sticks_out()) simulate("f32");
+    }
+
+    bool sticks_out() const {
+        return !errors_beyond(s_, m_.tolerance, lonely_share()).at.empty() || !noisy_rows(simulation_, 0).empty();
+    }
+
     void simulate(const std::string& name) {
         noise_name_ = name;
         simulation_ = answers_->simulated(noise_name_);
@@ -177,12 +188,16 @@ class Judge {
     void decide_by_simulation() {
         simulate();
         simulate_products();
+        simulate_truncation();
         const double slack = std::min(j_.rounded_share, std::max(j_.kept_share, 4 * noise_.peak()));
         const double most = std::clamp(2 * noise_.worst, j_.rounded_share, 0.25);
         const Errors errors = errors_beyond(s_, m_.tolerance, slack);
         if (near(noise_, kNear))
             if (const Errors lonely = errors_beyond(s_, m_.tolerance, lonely_share()); !lonely.at.empty())
                 return accuse(lonely, std::min(slack, lonely_share()), "");
+        if (near(noise_, kNear))
+            if (const Errors alike = errors_beyond(s_, m_.tolerance, j_.kept_share); have_one_number(alike))
+                return accuse(alike, j_.kept_share, "");
         if (near(noise_, kNear) && errors_beyond(s_, m_.tolerance, most).at.empty()) {
             const FoundMistake found = mistake(errors, slack);
             if (found.explains(errors.total >= 16 || errors.total == 0 ? 0.9 : 1)) return accuse(errors, slack, "");
@@ -200,19 +215,26 @@ class Judge {
         decide_imprecise(errors, slack);
     }
 
+    // The same number added to all results, or the same factor of all: no rounding, however small it is.
+    bool have_one_number(const Errors& errors) const {
+        if (errors.total < 16 || 2 * errors.total < j_.differing) return false;
+        const Explained explained = recognise(s_, m_.tolerance, Surface(s_), errors, j_.kept_share);
+        return explained.one_number && explained.share() > 0.9;
+    }
+
     void decide_imprecise(const Errors& errors, double slack) {
         if (const std::string one_way = unlike_any_rounding(errors, slack); !one_way.empty())
             return accuse(errors, slack, "no rounding does that: every result is too " + one_way + " in size");
+        const bool of_f32 = s_.allowance.kernel == ACL_FLOAT;
         std::optional<Errors> outliers;  // beside one of the arithmetics
         for (const std::string name : candidates()) {
             const Values other = answers_->simulated(name);
             const Noise noise = noise_of(s_, m_.tolerance, other);
             const bool sums = name.ends_with("_sums"), truncates = name.ends_with("_truncated");
             // f32 has a range that f16 has not: what would be left of its numbers explains anything
-            if (s_.allowance.kernel == ACL_FLOAT && noise.peak() > 0.0625) continue;
-            // truncated sums lose so much that it would explain anything, but always the same way
-            if (!near(noise, sums ? kNearSums : truncates ? 1 : kNear) || is_local(noise)) continue;
-            if (truncates && Comparison(s_, m_.tolerance, other, slack).likeness() < 0.8) continue;
+            if (of_f32 && noise.peak() > 0.0625) continue;
+            const double times = truncates ? near_truncated(other, slack) : sums && !of_f32 ? kNearSums : kNear;
+            if (!near(noise, times) || is_local(noise)) continue;
             Errors beside = outliers_beside(other, noise, sums || truncates, slack);
             if (beside.at.empty()) return decide(Verdict::imprecise, imprecise_words(m_, name, noise));
             if (!outliers) outliers = std::move(beside);
@@ -221,6 +243,14 @@ class Judge {
         accuse(errors, slack,
                fmt::format("no rounding does that: errors of {:.2g} of the magnitude, where {} leaves {:.2g}",
                            m_.noise.peak(), noise_name_, std::max(noise_.peak(), truncation_.peak())));
+    }
+
+    // Truncated sums lose so much that it would explain anything, but always the same way; or, in another order, as one
+    // sum that is off by something else has it, in proportion to that in every row.
+    double near_truncated(const Values& other, double slack) const {
+        const Comparison comparison(s_, m_.tolerance, other, slack);
+        if (comparison.likeness() >= 0.8) return kNearSums / 2;
+        return comparison.likeness() >= 0.5 || comparison.row_likeness() >= 0.9 ? 2 : 0;
     }
 
     // To nearest, errors go both ways; truncated or lost below the last place, towards zero, or the way that what is

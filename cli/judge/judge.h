@@ -48,15 +48,18 @@ struct Answers {
     // As golden's loops give it in narrow arithmetic: f32, bf16, f16, and these with _products, _sums or
     // _truncated.
     std::function<Values(const std::string& precision)> simulated;
-    // Of a sum: the terms that are left out, or counted twice.
+    // Of a sum: the terms that are left out, or counted twice. Of a mistake that has one: its number.
     struct Part {
         int64_t begin = 0, end = 0;
         bool twice = false;
+        int64_t step = 1;
+        double amount = 0;
     };
     struct Mistake {
-        std::string name;   // of a sum "without a part of X"
-        int64_t terms = 0;  // of a sum that has parts
-        std::string words(const Part& part) const { return part.twice ? "with " + name.substr(8) + " twice" : name; }
+        std::string name;               // of a sum "without a part of X"; of one with a number "with # added to X"
+        int64_t terms = 0;              // of a sum that has parts
+        std::optional<double> neutral;  // the number that would change nothing
+        std::string words(const Part& part) const;
     };
     std::vector<Mistake> mistakes;
     // How many of them may be computed, and how many of these to look for a block of a sum: so many as the size of the

@@ -12,6 +12,8 @@ namespace {
 
 constexpr double kEnough = 0.98;
 constexpr int64_t kLeastBlock = 8;
+// A number that was searched for takes some of any errors that go one way, as those of truncation do.
+constexpr double kLeftByAmount = 0.05;
 constexpr double kOpposite = -0.3;  // the cosine of what is counted twice and of what is left out, beside noise
 
 // How many rows (of a vector: elements) have their say in the squares of the errors. Rows that are alike, as masked
@@ -56,10 +58,13 @@ class Search {
     FoundMistake run() {
         std::vector<Sum> sums;
         for (const Mistake& mistake : answers_.mistakes)
-            if (mistake.terms == 0 && !found()) consider({mistake, true}, {});
+            if (mistake.terms == 0 && !mistake.neutral && !found()) consider({mistake, true}, {});
+        for (const Mistake& mistake : answers_.mistakes)
+            if (mistake.neutral && !found()) search_amount(mistake);
         for (const Mistake& mistake : answers_.mistakes)
             if (mistake.terms > 1 && !found() && has_sum(mistake)) sums.push_back({mistake, is_linear(mistake)});
         for (const Sum& sum : sums) search_ends(sum);
+        for (const Sum& sum : sums) search_lanes(sum);
         for (const Sum& sum : sums) search_halves(sum);
         for (const Sum& sum : sums) search_blocks(sum);
         return best_;
@@ -92,7 +97,7 @@ class Search {
         const bool opposite = sum.mistake.terms > 0 && comparison->cosine() < kOpposite;
         const bool best = !opposite && is_best(sum.mistake, part, *comparison, of_many);
         if (!opposite && (sum.linear || part.end - part.begin < kLeastBlock)) return best;
-        const Part twice{part.begin, part.end, true};
+        const Part twice{part.begin, part.end, true, part.step};
         const auto other = compared(sum.mistake, twice);
         return (other && is_best(sum.mistake, twice, *other, of_many)) || best;
     }
@@ -100,14 +105,15 @@ class Search {
     bool is_best(const Mistake& mistake, const Part& part, const Comparison& comparison, bool of_many) {
         const double left = comparison.left();
         if (of_many && left >= chance_) return false;
+        if (mistake.neutral && left > kLeftByAmount) return false;
         double share = comparison.share(errors_);
-        const bool hidden = share < kEnough && mistake.terms == 0 && beneath(comparison);
+        const bool hidden = share < kEnough && mistake.terms == 0 && !mistake.neutral && beneath(comparison);
         if (hidden) share = std::max(share, comparison.likeness());
         const bool alike = std::abs(share - best_.share) < 1 - kEnough;
         if (best_.fits || alike ? left >= best_.left : share < best_.share && left >= chance_) return false;
         best_.share = share, best_.sentence = sentence(mistake, part), best_.answer = answer_;
         best_.beneath = hidden, best_.left = left;
-        best_.part = mistake.terms > 0, best_.fits = left < chance_;
+        best_.part = mistake.terms > 0 || mistake.neutral, best_.fits = left < chance_ && !mistake.neutral;
         return true;
     }
 
@@ -122,11 +128,31 @@ class Search {
         const std::string text = "is what the formula gives " + mistake.words(part);
         if (mistake.terms == 0) return text;
         const int64_t n = mistake.terms, size = part.end - part.begin;
-        const std::string which = part.end == n     ? fmt::format("the last {} of {}", size, n)
+        const std::string which = part.step > 1 ? fmt::format("one in {} of {}, from {} on,", part.step, n, part.begin)
+                                  : part.end == n   ? fmt::format("the last {} of {}", size, n)
                                   : part.begin == 0 ? fmt::format("the first {} of {}", size, n)
                                                     : fmt::format("{} to {} of {}", part.begin, part.end - 1, n);
         return fmt::format("{}: {} are {}", text, which, part.twice ? "counted twice" : "missing");
     }
+
+    // The number whose answer is nearest to got: as if answers changed in proportion to it, until they do.
+    void search_amount(const Mistake& mistake) {
+        const double neutral = *mistake.neutral;
+        Part part;
+        part.amount = rounded(neutral + 0x1p-6);
+        for (int round = 0; round < 8; ++round) {
+            const auto comparison = compared(mistake, part);
+            if (!comparison) return;
+            const double by = (part.amount - neutral) * comparison->weight(), next = rounded(neutral + by);
+            if (!(std::abs(by) < 0x1p20) || next == neutral) return;
+            if (next == part.amount) break;
+            part.amount = next;
+        }
+        consider({mistake, true}, part);
+    }
+
+    // As it is said.
+    static double rounded(double amount) { return std::stod(fmt::format("{:.4g}", amount)); }
 
     // Whether this result has the sum in it.
     bool has_sum(const Mistake& mistake) {
@@ -190,15 +216,27 @@ class Search {
             if (size < n && !found()) consider(sum, {0, size});
     }
 
+    // One lane of a vector that is not added to the others, the last or the first.
+    void search_lanes(const Sum& sum) {
+        const int64_t n = sum.mistake.terms;
+        for (const int64_t lanes : {4, 8, 16, 32})
+            for (const int64_t lane : {lanes - 1, int64_t{0}})
+                if (2 * lanes <= n && !found()) consider_one_of_many(sum, {lane, n, false, lanes});
+    }
+
     // Where few rows have a say, halves are alike by chance: every block that a kernel may go by.
     void search_blocks(const Sum& sum) {
         if (chance_ < 1e-10 || (explained() && !best_.part)) return;
         for (const int64_t size : {128, 64, 32, 16, 8})
             for (int64_t begin = 0; begin + size < sum.mistake.terms && !found(); begin += size)
-                if (blocks_ < answers_.most_blocks)
-                    ++blocks_, consider(sum, {begin, begin + size}, true);
-                else
-                    ++best_.left_out;
+                consider_one_of_many(sum, {begin, begin + size});
+    }
+
+    void consider_one_of_many(const Sum& sum, const Part& part) {
+        if (blocks_ < answers_.most_blocks)
+            ++blocks_, consider(sum, part, true);
+        else
+            ++best_.left_out;
     }
 
     // In the middle, at a multiple of the largest power of two that is near it: blocks of kernels begin there.
@@ -226,6 +264,13 @@ class Search {
 };
 
 }  // namespace
+
+std::string Answers::Mistake::words(const Part& part) const {
+    if (part.twice) return "with " + name.substr(8) + " twice";
+    const size_t mark = name.find('#');
+    if (!neutral || mark == std::string::npos) return name;
+    return fmt::format("{}{:.4g}{}", name.substr(0, mark), part.amount, name.substr(mark + 1));
+}
 
 FoundMistake find_mistake(const Subject& subject, const Tolerance& tolerance, const Errors& errors,
                           const Answers& answers, double slack, const Values& rounding) {

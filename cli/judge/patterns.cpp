@@ -24,6 +24,7 @@ struct Hypothesis {
     double enough = 0.5;
     bool certain = true;  // sums of few bits do not look like that
     bool factor = false;  // which one such sum leaves in its own row
+    bool one_number = false;
 };
 
 class Recogniser {
@@ -43,7 +44,10 @@ class Recogniser {
             if (round > 0 && static_cast<double>(found.rest.size()) < 0.01 * all) break;
             Indices explained = best(found.rest);
             if (explained.empty()) break;
-            if (round == 0) found.certain = best_.certain && !(best_.factor && in_one_row(explained));
+            if (round == 0) {
+                found.certain = best_.certain && !(best_.factor && in_one_row(explained));
+                found.one_number = best_.one_number && found.certain;
+            }
             const Place where = place(surface_, explained, errors.step);
             found.causes.push_back({static_cast<double>(explained.size()) / all,
                                     where.words + " " + (where.singular ? best_.one : best_.many)});
@@ -111,6 +115,7 @@ class Recogniser {
                        1, 0.3});
         add_constant(all, errors);
         add_factor(all, errors);
+        add_offset(all, errors);
         add_unexpected(all);
         if (s_.allowance.exact && s_.got.dtype() == ACL_UINT8) add_bits(all);
         add_moves(all);
@@ -173,7 +178,30 @@ class Recogniser {
                            return Expected{factor * e.value, std::abs(factor) * e.magnitude};
                        },
                        4, std::abs(factor - 1) < 0.0625 ? 0.9 : 0.5,  // errors to one side are no factor yet
-                       true, true});
+                       true, true, true});
+    }
+
+    // The same number is added to all of them.
+    void add_offset(std::vector<Hypothesis>& all, const Indices& errors) const {
+        const size_t stride = std::max<size_t>(1, errors.size() / 1024);
+        std::vector<double> offsets;
+        std::set<double> wanted;
+        for (size_t n = 0; n < errors.size(); n += stride) {
+            const double w = s_.want.at(errors[n]), off = s_.got.at(errors[n]) - w;
+            if (std::isfinite(off)) offsets.push_back(off), wanted.insert(w);
+        }
+        if (offsets.size() < 8 || wanted.size() < 8) return;
+        std::nth_element(offsets.begin(), offsets.begin() + static_cast<int64_t>(offsets.size() / 2), offsets.end());
+        const double offset = offsets[offsets.size() / 2];
+        if (offset == 0) return;
+        const std::string words =
+            fmt::format("the expected {} {:.4g}", offset > 0 ? "plus" : "minus", std::abs(offset));
+        all.push_back({"is " + words, "are " + words,
+                       [this, offset](int64_t i) -> std::optional<Expected> {
+                           const Expected e = of(i);
+                           return Expected{e.value + offset, e.magnitude};
+                       },
+                       8, 0.9, true, false, true});
     }
 
     // Every row has a factor of its own: a wrong sum that it was divided by.

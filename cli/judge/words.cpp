@@ -72,8 +72,9 @@ std::string rounded_words(const Judgement& j) {
 }
 
 std::string rounded_words(const Measured& m, const std::string& arithmetic, const Noise& noise) {
-    const std::string what = arithmetic == "f32"
-                                 ? "f32 sums in another order"
+    const std::string what = arithmetic == "f32" ? "f32 sums in another order"
+                             : arithmetic == "f32_truncated"
+                                 ? "f32 sums, truncated,"
                                  : fmt::format("{} rounded to {} on the way",
                                                arithmetic.ends_with("_products") ? "factors and products" : "factors",
                                                arithmetic.substr(0, arithmetic.find('_')));

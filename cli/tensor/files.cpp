@@ -128,6 +128,7 @@ Input open_member(const std::string& path, Input archive, std::string name, cons
     for (const NpzMember& member : members) names.push_back(member.name);
     if (name.empty()) name = members.size() == 1 ? names[0] : otherwise;
     const auto found = std::ranges::find(members, name, &NpzMember::name);
+    if (name.empty()) refuse(path, fmt::format("it has {}; say FILE.npz/NAME", fmt::join(names, ", ")));
     if (found == members.end())
         refuse(path, fmt::format("it has no '{}', but {}; say FILE.npz/NAME", name, fmt::join(names, ", ")));
     return {path, read_member(archive, *found)};
@@ -178,7 +179,7 @@ std::vector<Member> members_of(const std::string& path) {
         for (const auto& entry : std::filesystem::directory_iterator(path, none))
             if (entry.path().extension() == ".npy")
                 members.push_back({entry.path().stem().string(), entry.path().string()});
-    } else if (path.ends_with(".npz")) {
+    } else if (path.ends_with(".npz") && std::filesystem::exists(path, none)) {
         Input archive(path);
         for (const NpzMember& member : npz_members(archive)) members.push_back({member.name, path + "/" + member.name});
     } else {

@@ -1,6 +1,9 @@
 // Phase one.
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 #include "aclnn/api.h"
 #include "aclnn/executor.h"
@@ -17,6 +20,20 @@ bool is_twice(std::string_view name, std::string_view known) {
     constexpr std::string_view kWith = "with ", kWithout = "without ", kTwice = " twice";
     return name.starts_with(kWith) && name.ends_with(kTwice) && known.starts_with(kWithout) &&
            name.substr(kWith.size(), name.size() - kWith.size() - kTwice.size()) == known.substr(kWithout.size());
+}
+
+// "with 0.1 added to the sum", of the known "with # added to the sum".
+std::optional<double> amount_of(std::string_view name, std::string_view known) {
+    const size_t mark = known.find('#');
+    if (mark == std::string_view::npos || name.size() < known.size()) return {};
+    const std::string_view before = known.substr(0, mark), after = known.substr(mark + 1);
+    if (!name.starts_with(before) || !name.ends_with(after)) return {};
+    const char* const begin = name.data() + before.size();
+    const char* const end = name.data() + name.size() - after.size();
+    double amount = 0;
+    const auto [last, error] = std::from_chars(begin, end, amount);
+    if (error != std::errc() || last != end || !std::isfinite(amount)) return {};
+    return amount;
 }
 
 }  // namespace
@@ -67,7 +84,8 @@ class Preparation {
     }
 
   private:
-    // "without delta", or of a sum "without a part of the sum [112,128)", "with a part of the sum twice [112,128)".
+    // "without delta", "with 0.1 added to the sum", or of a sum "without a part of the sum [112,128)", "with a part of
+    // the sum twice [112,128)", "without a part of the sum [15,128) by 16".
     Status find_mistake(Config& options) const {
         std::string_view name = options.mistake;
         if (name == "none") return {};
@@ -75,10 +93,10 @@ class Preparation {
             return invalid("mistake", "'", name, "', expected none: only golden makes mistakes on purpose");
         Mistake& found = options.known_mistake;
         if (const size_t bracket = name.rfind(" ["); bracket != std::string_view::npos) {
-            long long begin = 0, end = 0;
-            if (std::sscanf(options.mistake + bracket, " [%lld,%lld)", &begin, &end) != 2)
-                return invalid("mistake", "'", name, "', expected [begin,end) after the name");
-            found.begin = begin, found.end = end;
+            long long begin = 0, end = 0, step = 1;
+            if (std::sscanf(options.mistake + bracket, " [%lld,%lld) by %lld", &begin, &end, &step) < 2 || step < 1)
+                return invalid("mistake", "'", name, "', expected [begin,end) or [begin,end) by step after the name");
+            found.begin = begin, found.end = end, found.step = step;
             name = name.substr(0, bracket);
         }
         Text names;
@@ -86,7 +104,9 @@ class Preparation {
             if (known.golden == 0) continue;
             const bool sum = *known.terms != '\0';
             found.twice = sum && is_twice(name, known.name);
-            if (found.twice || name == known.name) return found.which = known.golden, Status();
+            const std::optional<double> amount = amount_of(name, known.name);
+            found.amount = amount.value_or(0);
+            if (found.twice || amount || name == known.name) return found.which = known.golden, Status();
             append(names, ", '", known.name, "'");
         }
         return invalid("mistake", "'", name, "', expected none", names);

@@ -47,13 +47,15 @@ struct Target {
 // A mistake in the formula whose answer tools compare a wrong result with. Golden makes it, by the number in the
 // family's golden.h; or it is what golden answers to other arguments, written NAME=CHANGE with spaces between:
 //   zeros  ones  all (every bit)  not  bits (of each byte, reversed)  next  previous (elements of the last dim)
-//   plus1  minus1  negated  halves (exchanged, along dim)  none                           of a tensor
+//   plus1  plus-1  times2  negated  halves (exchanged, along dim)  none                   of a tensor
 //   an expression over sizes and attributes, or none                                      of an attribute
+// A # in the name, and in the arguments, is a number that is searched for; `neutral` is the one that changes nothing.
 struct NamedMistake {
     const char* name;  // "without delta": what the formula is like
     int golden = 0;
     const char* arguments = "";
     const char* terms = "";  // of a sum that golden leaves a part out of: how many, over sizes and attributes
+    double neutral = 0;
 };
 
 struct Trials {

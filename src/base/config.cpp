@@ -54,7 +54,7 @@ enum OptionId : size_t { kLimits, kPrecision, kMistake, kMemory, kNumThreads, kM
 struct Option {
     const char* name;
     const char* variable;
-    std::array<const char*, 12> words{};
+    std::array<const char*, 13> words{};
     Text (*preset)() = nullptr;
     bool (*parse)(std::string_view text, int& value) = nullptr;
     Text (*wanted)() = nullptr;
@@ -83,7 +83,7 @@ constexpr std::array<Option, kOptions> kTable = {{
     {.name = "precision",
      .variable = "GRADUS_PRECISION",
      .words = {"fast", "golden", "magnitude", "f32", "bf16", "f16", "bf16_products", "f16_products", "bf16_sums",
-               "f16_sums", "bf16_truncated", "f16_truncated"}},
+               "f16_sums", "f32_truncated", "bf16_truncated", "f16_truncated"}},
     {.name = "mistake",
      .variable = "GRADUS_MISTAKE",
      .preset = [] { return Text("none"); },

@@ -23,6 +23,7 @@ enum class Precision {
     f16_products,
     bf16_sums,
     f16_sums,
+    f32_truncated,
     bf16_truncated,
     f16_truncated
 };
@@ -33,11 +34,15 @@ const char* precision_name(Precision precision);
 struct Mistake {
     int which = 0;  // 0: none
     bool twice = false;
-    int64_t begin = 0, end = 0;
+    int64_t begin = 0, end = 0, step = 1;  // of a part of a sum
+    double amount = 0;                     // of what a name has # for
 
     bool is(int other) const { return which == other; }
     // How often a term of a sum counts.
-    int times(int sum, int64_t term) const { return which != sum || term < begin || term >= end ? 1 : twice ? 2 : 0; }
+    int times(int sum, int64_t term) const {
+        if (which != sum || term < begin || term >= end || (term - begin) % step != 0) return 1;
+        return twice ? 2 : 0;
+    }
 };
 
 // What golden computes.

@@ -119,6 +119,12 @@ struct SumOf<Narrow<kDigits, kLeast, kRounds>> {
 template <typename Number>
 using Sum = typename SumOf<Number>::Type;
 
+// Whether every step of a sum is rounded, so that its order counts.
+template <typename Number>
+inline constexpr bool kRoundsSums = false;
+template <int kDigits, int kLeast, Rounds kRounds>
+inline constexpr bool kRoundsSums<Narrow<kDigits, kLeast, kRounds>> = kRounds >= Rounds::sums;
+
 inline double value_of(double x) { return x; }
 inline double value_of(const Magnitude& x) { return x.value; }
 
@@ -154,6 +160,8 @@ decltype(auto) visit_golden(DType dtype, Precision precision, F&& f) {
             return f(double{}, Narrow<8, -126, Rounds::sums>{});
         case Precision::f16_sums:
             return f(double{}, Narrow<11, -14, Rounds::sums>{});
+        case Precision::f32_truncated:
+            return f(double{}, Narrow<24, -126, Rounds::truncates>{});
         case Precision::bf16_truncated:
             return f(double{}, Narrow<8, -126, Rounds::truncates>{});
         case Precision::f16_truncated:

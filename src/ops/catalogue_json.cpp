@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <sstream>
 
 #include "base/status.h"
@@ -126,6 +127,7 @@ std::string bench_json(const BenchCase& bench) {
 std::string mistake_json(const NamedMistake& mistake) {
     Object json;
     json.text("name", mistake.name).text("arguments", mistake.arguments).text("terms", mistake.terms);
+    if (std::strchr(mistake.name, '#') != nullptr) json.add("neutral", number(mistake.neutral));
     return json.json();
 }
 

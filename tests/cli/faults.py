@@ -50,11 +50,11 @@ def softmax_backward(grad, y, mask, scale):
     return np.where(mask, 0, (t - t.sum(-1, keepdims=True) * y) * scale)
 
 
-def accumulated(terms, dtype):
+def accumulated(terms, dtype, how=np.rint):
     """Sums over the first axis, carried in a dtype."""
     total = np.zeros(terms.shape[1:])
     for term in terms:
-        total = rounded(total + term, dtype)
+        total = rounded(total + term, dtype, how)
     return total
 
 

@@ -11,24 +11,27 @@ class Arithmetic:
     """How a kernel computes: v rounds a value on its way, add sums along an axis. The plain one is f64.
 
     factors, products, uses, sums: the dtype that values, the terms of a sum, a sum when it is used and its every step are
-    rounded to; lanes: sums side by side, added up at the end.
+    rounded to; lanes: sums side by side, added up at the end; last_first: from their last term on; how: to nearest, or
+    np.trunc.
     """
 
-    def __init__(self, factors=None, products=None, uses=None, sums=None, lanes=1):
+    def __init__(self, factors=None, products=None, uses=None, sums=None, lanes=1, last_first=False, how=np.rint):
         self.factors, self.products, self.uses, self.sums, self.lanes = factors, products, uses, sums, lanes
+        self.order, self.how = slice(None, None, -1) if last_first else slice(None), how
 
     def v(self, x):
-        return faults.rounded(x, self.factors) if self.factors else x
+        return faults.rounded(x, self.factors, self.how) if self.factors else x
 
     def total(self, terms):
         """Of the first axis."""
         if self.products:
-            terms = faults.rounded(terms, self.products)
+            terms = faults.rounded(terms, self.products, self.how)
         total = terms.sum(0)
         if self.sums:
-            parts = [faults.accumulated(terms[lane::self.lanes], self.sums) for lane in range(self.lanes)]
-            total = faults.accumulated(np.stack(parts), self.sums)
-        return faults.rounded(total, self.uses) if self.uses else total
+            terms = terms[self.order]
+            parts = [faults.accumulated(terms[lane::self.lanes], self.sums, self.how) for lane in range(self.lanes)]
+            total = faults.accumulated(np.stack(parts), self.sums, self.how)
+        return faults.rounded(total, self.uses, self.how) if self.uses else total
 
     def add(self, terms, axis):
         return self.total(np.moveaxis(terms, axis, 0))
@@ -36,7 +39,7 @@ class Arithmetic:
     def dot(self, a, b):
         """[m, k] x [k, n]."""
         if not self.sums and not self.products:
-            return faults.rounded(a @ b, self.uses) if self.uses else a @ b
+            return faults.rounded(a @ b, self.uses, self.how) if self.uses else a @ b
         return self.total(a.T[:, :, None] * b[:, None, :])
 
 
@@ -159,6 +162,8 @@ def softmax(i, mistake="", k=PLAIN):
         scale = 1
     elif mistake == "scale twice":
         scale = scale * scale
+    elif mistake == "scale times 1.2":
+        scale = scale * 1.2
     z = np.where(mask, -10000.0, k.v(i["x"] * scale))
     if mistake == "scale after the mask":
         z = np.where(mask, -10000.0, i["x"]) * scale
@@ -172,6 +177,8 @@ def softmax(i, mistake="", k=PLAIN):
     for size in (16, 32):
         if mistake == f"last {size} of the sum missing":
             terms[..., -size:] = 0
+    if mistake == "every 16th of the sum missing":
+        terms[..., 15::16] = 0
     total = k.add(terms, -1)[..., None]
     if mistake == "1 added to the sum":
         total = total + 1
@@ -195,7 +202,7 @@ def softmax(i, mistake="", k=PLAIN):
 SOFTMAX = ["mask ignored", "mask inverted", "mask one column off", "mask one row off", "scale missing", "scale twice",
            "max of the first half", "mask added, not selected", "last 16 of the sum missing", "last 32 of the sum missing",
            "not divided", "sum of the row before", "log softmax", "exp2 for exp", "masked set to 0 afterwards",
-           "heads exchanged", "1 added to the sum"]
+           "heads exchanged", "1 added to the sum", "scale times 1.2", "every 16th of the sum missing"]
 # what is not wrong: with the max of anything the quotient is the same; scaled, -10000 is as good as minus infinity
 SOFTMAX = [m for m in SOFTMAX if m != "max of the first half"]
 
@@ -212,6 +219,8 @@ def softmax_backward(i, mistake="", k=PLAIN):
         terms[..., 32:48] = 0
     elif mistake == "block of 16 of the sum twice":
         terms[..., 48:64] *= 2
+    elif mistake == "every 16th of the sum missing":
+        terms[..., 15::16] = 0
     total = k.v(k.add(terms, -1)[..., None])
     if mistake == "sum missing":
         total = 0
@@ -243,7 +252,7 @@ def softmax_backward(i, mistake="", k=PLAIN):
 
 
 SOFTMAX_BACKWARD = ["mask ignored", "mask inverted", "mask one row off", "last 16 of the sum missing",
-                    "last 32 of the sum missing", "block of 16 of the sum missing", "block of 16 of the sum twice", "sum missing",
+                    "last 32 of the sum missing", "block of 16 of the sum missing", "block of 16 of the sum twice", "every 16th of the sum missing", "sum missing",
                     "mean for sum", "sum of the row before", "plus the sum", "sum not times y", "y missing", "y twice",
                     "scale missing", "scale twice", "divided by the scale", "small ones negated", "batches exchanged"]
 

@@ -50,6 +50,8 @@ def attention(i, mistake="", k=PLAIN):
         scale = 1
     elif mistake == "scale 1/D":
         scale = scale * scale
+    elif mistake == "scale times 1.2":
+        scale = scale * 1.2
     causal = i["sparseMode"] == 2 and "attenMaskOptional" in i
     out, top, total = np.zeros((t1, n1, dv)), np.zeros((t1, n1, 8)), np.zeros((t1, n1, 8))
     depth = q.shape[2] - (16 if mistake == "last 16 of D missing" else 0)
@@ -80,7 +82,7 @@ def attention(i, mistake="", k=PLAIN):
     return {"attentionOut": out, "softmaxMaxOut": top, "softmaxSumOut": total}
 
 
-ATTENTION = ["first block of the list twice", "scale missing", "scale 1/D", "causal ignored", "j < s", "j <= s + 1", "batches ignored", "next block",
+ATTENTION = ["first block of the list twice", "scale missing", "scale 1/D", "scale times 1.2", "causal ignored", "j < s", "j <= s + 1", "batches ignored", "next block",
              "last block of the list missing", "last 8 keys of a block missing", "last 16 of D missing", "key head h % N2",
              "not divided", "divided by the number of keys", "last key missing in P*v", "value of the next head",
              "heads exchanged", "one row stale"]
@@ -96,6 +98,8 @@ def attention_grad(i, mistake="", k=PLAIN):
         inner = 1
     elif mistake == "outer scale missing":
         outer = 1
+    elif mistake == "scale times 1.2":
+        inner = outer = scale * 1.2
     dq, dk, dv_ = np.zeros(q.shape), np.zeros(key.shape), np.zeros(value.shape)
     for t in range(t1):
         for h in range(n1):
@@ -138,7 +142,7 @@ def attention_grad(i, mistake="", k=PLAIN):
     return {"dqOut": dq, "dkOut": dk, "dvOut": dv_}
 
 
-ATTENTION_GRAD = ["inner scale missing", "outer scale missing", "max missing", "not divided", "delta missing", "delta added",
+ATTENTION_GRAD = ["inner scale missing", "outer scale missing", "scale times 1.2", "max missing", "not divided", "delta missing", "delta added",
                   "delta of the first head", "P missing in dS", "causal ignored", "j < s", "j <= s + 1", "batches ignored",
                   "next block", "last block of the list missing", "first block of the list twice",
                   "last 8 keys of a block missing", "last 16 of D missing", "last 16 of Dv missing", "last 16 rows missing in dK", "one head of the group in dK and dV",
@@ -167,6 +171,8 @@ def online_max_sum(i, mistake="", k=PLAIN):
     seen_in_sum = terms.copy()
     if mistake == "block of 64 missing in the sum alone":
         seen_in_sum[:, 128:192] = 0
+    elif mistake == "every 16th missing in the sum alone":
+        seen_in_sum[:, 15::16] = 0
     total = k.add(seen_in_sum, 1)
     if mistake == "max of every 64 not corrected":
         total = sum(np.exp(seen[:, b:b + 64] - seen[:, b:b + 64].max(1)[:, None]).sum(1) for b in range(0, words, 64))
@@ -174,6 +180,8 @@ def online_max_sum(i, mistake="", k=PLAIN):
         total = np.exp(seen).sum(1)
     elif mistake == "16 words twice":
         total = total + terms[:, :16].sum(1)
+    elif mistake == "0.1 added to the sum":
+        total = total + 0.1
     masked = (target < start) | (target >= end)
     if mistake == "end inclusive":
         masked = (target < start) | (target > end)
@@ -201,7 +209,8 @@ def online_max_sum(i, mistake="", k=PLAIN):
 
 
 ONLINE_MAX_SUM = ["last 16 of H missing", "last 16 of the vocabulary missing", "block of 64 of the vocabulary missing",
-                  "block of 64 missing in the sum alone", "max of every 64 not corrected", "sum without the max", "16 words twice", "end inclusive",
+                  "block of 64 missing in the sum alone", "max of every 64 not corrected", "sum without the max", "16 words twice",
+                  "every 16th missing in the sum alone", "0.1 added to the sum", "end inclusive",
                   "targets not masked", "mask inverted", "start not subtracted", "predicted without the max",
                   "predicted of the next word", "predicted of masked ones too", "bits in reverse order",
                   "max of the row before"]

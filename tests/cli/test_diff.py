@@ -312,7 +312,9 @@ class Refusals(DiffCase):
 
     def test_operators(self):
         self.refused("diff", "--op", "SwiGluGard", "out=f32.npy", words=("SwiGluGrad",))
-        self.refused("diff", "--op", "SwiGluGrad", "x=f32.npy", words=("no result to judge",))
+        self.refused("diff", "--op", "SwiGluGrad", "x=f32.npy", words=("no result to judge", "out=FILE"))
+        self.refused("diff", "--op", "SwiGluGrad", words=("no result to judge", "out=FILE"))
+        self.refused("diff", words=("0 files", "GOT and WANT"))
         self.refused("diff", "--op", "SwiGluGrad", "out=f32.npy", "--only", "dx", words=("no output 'dx'", "out"))
         self.refused("diff", "--op", "FusedLinearCrossEntropyLossGrad", "f32.npy", words=("several outputs", "weightGradOut"))
         self.refused("diff", "--op", "SwiGluGrad", "out=f32.npy", "x=[4,8]:f32", words=("[4,6]", "[4,8]"))

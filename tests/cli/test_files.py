@@ -287,6 +287,8 @@ class Elsewhere(Files):
             np.testing.assert_allclose(self.run_on("x=one.npz"), swi_glu(self.x), rtol=1e-6)
         np.savez(self.path("two.npz"), a=self.x, b=self.x)
         self.refused("run", "SwiGlu", "x=two.npz", words=["x: two.npz: it has no 'x', but a, b", "FILE.npz/NAME"])
+        self.refused("diff", "two.npz", "a.npz/x", words=["two.npz: it has a, b", "FILE.npz/NAME"])
+        self.gradus("diff", "x=a.npz", "b=two.npz")
         np.savez(self.path("f.npz"), x=np.asfortranarray(self.x), h=self.x.astype(np.float16))
         np.testing.assert_allclose(self.run_on("x=f.npz"), swi_glu(self.x), rtol=1e-6)
         self.assertEqual(self.run_on("x=f.npz/h").dtype, np.float16)

@@ -39,17 +39,23 @@ OPERATORS = {
 
 # What the sentence must say of some mistakes; of all others it must name a place.
 SENTENCES = {
+    ("SwiGlu", "gelu for silu"): r"with sigmoid\(1\.70\d*\*A\)",
     ("SwiGluGrad", "s(1-s)A missing"): r"without the s\*\(1 - s\)\*A term",
     ("SwiGluGrad", "wrong parenthesis"): r"wrong parenthesis",
     ("SwiGluGrad", "halves of x exchanged"): r"A and B exchanged",
     ("ScaledMaskedSoftmax", "mask ignored"): r"with the mask ignored",
     ("ScaledMaskedSoftmax", "mask one column off"): r"mask one column to the right",
+    ("ScaledMaskedSoftmax", "scale times 1.2"): r"with the scale times 1\.2",
+    ("ScaledMaskedSoftmax", "every 16th of the sum missing"): r"one in 16 of 96, from 15 on, are missing",
+    ("ScaledMaskedSoftmax", "1 added to the sum"): r"with (1|0\.9\d*|1\.0\d*) added to the sum|row",
+    ("ScaledMaskedSoftmaxBackward", "every 16th of the sum missing"): r"one in 16 of 96, from 15 on, are missing",
     ("ScaledMaskedSoftmaxBackward", "sum missing"): r"without the sum\(t\)\*y term",
     ("ScaledMaskedSoftmaxBackward", "last 16 of the sum missing"): r"the last 16 of 96 are missing",
     ("ScaledMaskedSoftmaxBackward", "block of 16 of the sum missing"): r"32 to 47 of 96 are missing",
     ("ScaledMaskedSoftmaxBackward", "block of 16 of the sum twice"): r"48 to 63 of 96 are counted twice",
     ("ScaledMaskedSoftmaxBackward", "small ones negated"): r"have the opposite sign",
     ("ScaledMaskedSoftmaxBackward", "scale missing"): r"without the scale",
+    ("ExpSegsum", "exp2 for exp"): r"of self times 0\.69",
     ("ExpSegsum", "half flushed to zero"): r"are zero",
     ("ExpSegsum", "transposed"): r"transposed|should be zero",
     ("ExpSegsumBackward", "i > k"): r"i > k",
@@ -57,15 +63,21 @@ SENTENCES = {
     ("ExpSegsumBackward", "last 16 rows twice"): r"the last 16 of 64 are counted twice",
     ("NsaSelectedAttention", "causal ignored"): r"causal mask ignored",
     ("NsaSelectedAttention", "first block of the list twice"): r"the first 16 of 48 are counted twice",
+    ("NsaSelectedAttention", "scale times 1.2"): r"with the scale times 1\.(2|19|20)\d*",
+    ("NsaSelectedAttentionGrad", "scale times 1.2"): r"with the scale times 1\.(2|19|20)\d*",
     ("NsaSelectedAttentionGrad", "delta missing"): r"without delta",
     ("NsaSelectedAttentionGrad", "last 16 of D missing"): r"the last 16 of 128 are missing",
     ("NsaSelectedAttentionGrad", "dK negated"): r"opposite sign",
     ("FusedLinearOnlineMaxSum", "last 16 of the vocabulary missing"): r"the last 16 of 256 are missing",
     ("FusedLinearOnlineMaxSum", "16 words twice"): r"the first 16 of 256 are counted twice",
     ("FusedLinearOnlineMaxSum", "block of 64 missing in the sum alone"): r"128 to 191 of 256 are missing",
+    ("FusedLinearOnlineMaxSum", "every 16th missing in the sum alone"): r"one in 16 of 256, from 15 on, are missing",
+    ("FusedLinearOnlineMaxSum", "0.1 added to the sum"): r"the expected plus 0\.1",
     ("FusedLinearOnlineMaxSum", "bits in reverse order"): r"bits in reverse order",
+    ("FusedCrossEntropyLossWithMaxSum", "log2 for log"): r"with log\(sumExpLogits\) times 1\.44",
     ("FusedCrossEntropyLossWithMaxSum", "log missing"): r"without log",
     ("FusedLinearCrossEntropyLossGrad", "-1 missing"): r"without the target's -1",
+    ("FusedLinearCrossEntropyLossGrad", "label smoothing"): r"with -0\.9 at the target",
     ("FusedLinearCrossEntropyLossGrad", "bits in reverse order"): r"bits of targetMask in reverse order",
     ("FusedLinearCrossEntropyLossGrad", "last 16 of the vocabulary missing"): r"the last 16 of 256 are missing",
     ("FusedLinearCrossEntropyLossGrad", "block of 16 of the vocabulary twice"): r"32 to 47 of 256 are counted twice",
@@ -168,11 +180,16 @@ class RightAnswers(FormulaCase):
     def test_sums_in_f32(self):
         self.each(lambda operator, dtype, answer, types: self.judged(answer(formulas.Arithmetic(sums="f32")), types, right=True))
 
-    def sums_in_16_bits(self, lanes):
+    def test_sums_truncated_to_f32(self):
+        """As matrix units add up."""
+        self.each(lambda operator, dtype, answer, types: self.judged(
+            answer(formulas.Arithmetic(sums="f32", how=np.trunc)), types, right=True))
+
+    def sums_in_16_bits(self, **options):
         def judge(operator, dtype, answer, types):
             if dtype == "f32" or operator.startswith(("SwiGlu", "FusedCross")):  # no sums
                 return
-            words = self.write(answer(formulas.Arithmetic(factors=dtype, sums=dtype, lanes=lanes)), types)
+            words = self.write(answer(formulas.Arithmetic(factors=dtype, sums=dtype, **options)), types)
             try:
                 report = self.json("diff", "--case", "case", *words)
             except AssertionError:
@@ -182,10 +199,16 @@ class RightAnswers(FormulaCase):
         self.each(judge)
 
     def test_sums_in_16_bits(self):
-        self.sums_in_16_bits(1)
+        self.sums_in_16_bits()
 
     def test_sums_in_lanes_of_16_bits(self):
-        self.sums_in_16_bits(4)
+        self.sums_in_16_bits(lanes=4)
+
+    def test_sums_truncated_to_16_bits(self):
+        self.sums_in_16_bits(how=np.trunc)
+
+    def test_sums_truncated_to_16_bits_from_the_last_term_on(self):
+        self.sums_in_16_bits(how=np.trunc, last_first=True)
 
 
 if __name__ == "__main__":

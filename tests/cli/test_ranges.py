@@ -22,6 +22,11 @@ class Ranges(FormulaCase):
             found = self.json("diff", "--case", "case", *words, exit=1)
         return [(output["verdict"], output["reason"]) for output in found["outputs"]]
 
+    def wrong(self, outputs, types, words="", at=0):
+        verdict, reason = self.verdicts(outputs, types)[at]
+        self.assertEqual(verdict, "wrong", reason)
+        self.assertRegex(reason, words)
+
 
 class RightAnswers(Ranges):
     def test_subnormal_numbers_flushed(self):
@@ -94,11 +99,6 @@ class RightAnswers(Ranges):
 
 
 class Mistakes(Ranges):
-    def wrong(self, outputs, types, words="", at=0):
-        verdict, reason = self.verdicts(outputs, types)[at]
-        self.assertEqual(verdict, "wrong", reason)
-        self.assertRegex(reason, words)
-
     def test_few_elements_beside_right_ones(self):
         """The last element of a causal mask is seen by one row: what is missing in its sum is wrong there alone."""
         for seed in range(3):
@@ -180,6 +180,66 @@ class Mistakes(Ranges):
         z = np.where(inputs["mask"], -10000, faults.rounded(inputs["x"] * 8, "bf16"))
         e = faults.rounded(np.exp(faults.rounded(z - z.max(-1, keepdims=True), "bf16")), "bf16")
         self.wrong({"y": e}, types, "without the division by the sum")
+
+
+class Numbers(Ranges):
+    """A number of the formula that is another: it is searched for."""
+
+    def test_scale(self):
+        for dtype in ("f32", "f16", "bf16"):
+            for factor in (1.05, 0.95):
+                with self.subTest(dtype=dtype, factor=factor):
+                    inputs, types = self.make("ScaledMaskedSoftmax", [*SOFTMAX, "scale=0.5"], dtype)
+                    other = {**inputs, "scale": inputs["scale"] * factor}
+                    self.wrong(formulas.softmax(other), types, f"with the scale times {factor:g}")
+
+    def test_added_to_the_sum(self):
+        """Of 16 bits, where it is larger than rounding."""
+        for dtype, number in (("f32", 0.1), ("f32", -0.01), ("f16", 5), ("bf16", 20)):
+            with self.subTest(dtype=dtype, number=number):
+                inputs, types = self.make("ScaledMaskedSoftmax", [*SOFTMAX, "scale=0.5"], dtype)
+                z = np.where(inputs["mask"], -10000, inputs["x"] * 0.5)
+                e = np.exp(z - z.max(-1, keepdims=True))
+                self.wrong({"y": e / (e.sum(-1, keepdims=True) + number)}, types, "added to the sum")
+
+    def test_lost_lane(self):
+        for dtype, lanes, lane in (("bf16", 8, 7), ("bf16", 16, 15), ("f16", 4, 0)):
+            with self.subTest(dtype=dtype, lanes=lanes):
+                inputs, types = self.make("FusedLinearOnlineMaxSum", VOCABULARY, dtype, 3)
+                outputs = products.online_max_sum(inputs)
+                terms = np.exp(inputs["input"] @ inputs["weight"].T - outputs["logitsMaxLocalOut"][:, None])
+                terms[:, lane::lanes] = 0
+                outputs["sumExpLogitsLocalOut"] = terms.sum(1)
+                self.wrong(outputs, types, f"one in {lanes} of 1000, from {lane} on, are missing", at=1)
+
+    def test_one_number_added_to_all(self):
+        """Less than 16-bit factors leave, but the same everywhere."""
+        inputs, types = self.make("FusedLinearOnlineMaxSum", VOCABULARY, "bf16", 3)
+        outputs = products.online_max_sum(inputs)
+        outputs["sumExpLogitsLocalOut"] = outputs["sumExpLogitsLocalOut"] + 0.125
+        self.wrong(outputs, types, "the expected plus 0.125", at=1)
+        want = np.arange(1, 257, dtype=np.float32).reshape(8, 32)
+        np.save(self.path("want.npy"), want)
+        np.save(self.path("got.npy"), want + np.float32(2**-9))
+        self.assertRegex(self.json("diff", "got.npy", "want.npy", exit=1)["outputs"][0]["reason"], "plus 0.001953")
+
+    def test_golden_makes_them(self):
+        """By the words of the sentence."""
+        inputs, _ = self.make("ScaledMaskedSoftmax", ["B=1", "H=1", "S=4", "N=32", "scale=0.5"], "f32")
+        z = np.where(inputs["mask"], -10000, inputs["x"] * 0.5)
+        e = np.exp(z - z.max(-1, keepdims=True))
+        words = ["run", "ScaledMaskedSoftmax", "x=case/x.npy", "mask=case/mask.npy", "scale=0.5", "fixTriuMask=false",
+                 "--precision", "golden", "y=y.npy"]
+        lane = np.where(np.arange(32) % 16 == 15, 0, e).sum(-1, keepdims=True)
+        for mistake, total in (("with -0.25 added to the sum", e.sum(-1, keepdims=True) - 0.25),
+                               ("without a part of the sum [15,32) by 16", lane),
+                               ("with a part of the sum twice [0,32)", 2 * e.sum(-1, keepdims=True))):
+            with self.subTest(mistake):
+                self.gradus(*words, environment={"GRADUS_MISTAKE": mistake})
+                np.testing.assert_allclose(np.load(self.path("y.npy")), e / total, rtol=1e-6)
+        for mistake in ("with x added to the sum", "with  added to the sum", "with nan added to the sum",
+                        "without a part of the sum [0,32) by 0", "with 1 added to the summ"):
+            self.assertIn("mistake", self.refused(*words, environment={"GRADUS_MISTAKE": mistake}))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ constexpr NamedMistake kForwardMistakes[] = {
     {"without exp", kNoExp},
     {"of self one element on", 0, "self=next"},
     {"of -self", 0, "self=negated"},
+    {"of self times #", 0, "self=times#", "", 1},
     {"without a part of the sum over i", kPartOfSum, "", "T"},
 };
 constexpr NamedMistake kBackwardMistakes[] = {

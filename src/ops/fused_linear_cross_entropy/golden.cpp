@@ -108,7 +108,8 @@ Number gradient(const GoldenGrad& g, std::byte* const* address, Number logit, in
     const Number p = g.given ? real<Number>(g.softmax, address, token, word)
                              : exp(logit - real<Number>(g.max, address, token)) / real<Number>(g.sum, address, token);
     const Number rest = hit && g.operands.how.mistake.is(kTargetAlone) ? Number{} : p;
-    return (rest - (hit ? 1 : 0)) * real<Number>(g.grad, address, token);
+    const double target = g.operands.how.mistake.is(kTimesTarget) ? g.operands.how.mistake.amount : 1;
+    return (rest - (hit ? target : 0)) * real<Number>(g.grad, address, token);
 }
 
 // Rows of a gradient: Σ g·(row of the other operand) over the other operand's rows.
@@ -154,7 +155,10 @@ Piece<std::byte> book_golden_stats(const GoldenOperands& o, Scratch& scratch, in
 void golden_loss(const GoldenLoss& l, std::byte* const* address, int64_t token) noexcept {
     visit_golden(l.sum.dtype, l.how.precision, [&]<typename T, typename Number>(T, Number) {
         const Number all = real<Number>(l.sum, address, token), hit = real<Number>(l.predicted, address, token);
-        store(l.loss, address, token, 0, l.how.mistake.is(kNoLog) ? all - hit : log(all) - hit);
+        const Mistake& wrong = l.how.mistake;
+        Number first = wrong.is(kNoLog) ? all : log(all);
+        if (wrong.is(kTimesLog)) first = first * Number(wrong.amount);
+        store(l.loss, address, token, 0, first - hit);
     });
 }
 

@@ -26,7 +26,9 @@ enum {
     kLogSumExp,
     kNoMaxInPredicted,
     kNoLog,
-    kTargetAlone
+    kTargetAlone,
+    kTimesLog,
+    kTimesTarget
 };
 
 // input: [tokens, hidden], weight: [words, hidden]

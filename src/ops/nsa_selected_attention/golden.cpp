@@ -74,6 +74,7 @@ void forward(const Problem& e, const Mistake& wrong, const GoldenForward& v, std
         scores[i] = exp(scores[i] - max);
         for (int times = wrong.times(kPartOfSum, place); times > 0; --times) total += scores[i];
     });
+    if (wrong.is(kAddedToSum)) total += Number(wrong.amount);
     const Number sum = total;
     std::fill(out, out + e.value_depth, Sum<Number>{});
     each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key, int64_t place) {
@@ -97,7 +98,10 @@ int64_t place(const Problem& e, const GoldenStage& stage, int64_t row, int64_t h
 template <typename T, typename Number>
 void grad_head(const Problem& e, const Mistake& wrong, const GoldenGrad& v, std::byte* const* address,
                const GoldenStage& stage, int64_t row, int64_t head, Sum<Number>* dq) {
-    const double inner = wrong.is(kNoInnerScale) ? 1 : e.scale, outer = wrong.is(kNoOuterScale) ? 1 : e.scale;
+    const double inner = wrong.is(kNoInnerScale)      ? 1
+                         : wrong.is(kTimesInnerScale) ? e.scale * wrong.amount
+                                                      : e.scale,
+                 outer = wrong.is(kNoOuterScale) ? 1 : e.scale;
     const int64_t kh = stage.key_head, at = place(e, stage, row, head);
     Number* const p = reinterpret_cast<Number*>(stage.p) + at * most_keys(e, wrong);
     Number* const ds = reinterpret_cast<Number*>(stage.ds) + at * most_keys(e, wrong);

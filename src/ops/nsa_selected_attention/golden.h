@@ -18,6 +18,8 @@ enum {
     kLogOfSum,
     kLogSumExp,
     kNoP,
+    kAddedToSum,
+    kTimesInnerScale,
     kPartOfDepth,
     kPartOfValueDepth,
     kPartOfDelta,

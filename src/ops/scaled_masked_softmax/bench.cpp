@@ -35,6 +35,8 @@ constexpr NamedMistake kForwardMistakes[] = {
     {"with the scale twice", 0, "scale=scale*scale"},
     {"divided by the scale", 0, "scale=1/scale"},
     {"without the division by the sum", kNotDivided},
+    {"with the scale times #", 0, "scale=scale*#", "", 1},
+    {"with # added to the sum", kAddedToSum},
     {"without a part of the sum", kPartOfSum, "", "N"},
 };
 constexpr NamedMistake kBackwardMistakes[] = {
@@ -50,6 +52,7 @@ constexpr NamedMistake kBackwardMistakes[] = {
     {"with the sum over what is not masked", kUnmaskedSum},
     {"without the factor y", kNoFactor},
     {"with 1 for y", 0, "y=ones"},
+    {"with # added to the sum", kAddedToSum},
     {"without a part of the sum", kPartOfSum, "", "N"},
 };
 

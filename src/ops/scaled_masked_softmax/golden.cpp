@@ -30,6 +30,7 @@ void forward(const ForwardRows& a) noexcept {
         Sum<Number> total{};
         for (int64_t i = 0; i < a.n; ++i)
             for (int n = wrong.times(kPartOfSum, i); n > 0; --n) total += exp(z(i) - top);
+        if (wrong.is(kAddedToSum)) total += Number(wrong.amount);
         const Number sum = wrong.is(kNotDivided) ? Number(1) : Number(total);
         for (int64_t i = 0; i < a.n; ++i) store_f64(a.result, y + i * item, result_of(exp(z(i) - top) / sum));
     }
@@ -50,6 +51,7 @@ void backward(const BackwardRows& a) noexcept {
             for (int n = wrong.times(kPartOfSum, i); n > 0; --n)
                 total += Number(to_f64(g_row[i])) * Number(to_f64(y_row[i]));
         }
+        if (wrong.is(kAddedToSum)) total += Number(wrong.amount);
         Number sum = total;
         if (wrong.is(kNoSum)) sum = 0;
         if (wrong.is(kPlusSum)) sum = -sum;

@@ -11,6 +11,6 @@ ForwardKernel golden_forward(DType dtype, Precision precision);
 BackwardKernel golden_backward(DType dtype, Precision precision);
 
 // Mistakes that golden makes on purpose; bench.cpp has their names.
-enum { kPartOfSum = 1, kNotDivided, kNoSum, kPlusSum, kUnmaskedSum, kNoFactor, kNoScale };
+enum { kPartOfSum = 1, kNotDivided, kNoSum, kPlusSum, kUnmaskedSum, kNoFactor, kNoScale, kAddedToSum };
 
 }  // namespace gradus::scaled_masked_softmax

@@ -18,7 +18,8 @@ constexpr Target kTargets[] = {{"bf16", 0.80}, {"f16", 0.80}, {"f32", 0.90}};
 
 constexpr NamedMistake kForwardMistakes[] = {{"without the sigmoid: A*B", kNoGate},
                                              {"without the factor A: sigmoid(A)*B", kNoFactor},
-                                             {"with A and B exchanged", 0, "x=halves"}};
+                                             {"with A and B exchanged", 0, "x=halves"},
+                                             {"with sigmoid(#*A)", kTimesGate, "", "", 1}};
 constexpr NamedMistake kGradMistakes[] = {
     {"without the s*(1 - s)*A term", kNoSlope},
     {"with the s*(1 - s)*A term alone", kOnlySlope},

@@ -19,7 +19,8 @@ void golden_forward(const GoldenTypes& types, const void* a_, const void* b_, st
     visit_golden(types.from, types.how.precision, [&]<typename T, typename Number>(T, Number) {
         for (int64_t i = 0; i < n; ++i) {
             const Number a = to_f64(static_cast<const T*>(a_)[i]), b = to_f64(static_cast<const T*>(b_)[i]);
-            const Number s = wrong.is(kNoGate) ? Number(1) : sigmoid(a), factor = wrong.is(kNoFactor) ? Number(1) : a;
+            const Number of = wrong.is(kTimesGate) ? Number(wrong.amount * a) : a;
+            const Number s = wrong.is(kNoGate) ? Number(1) : sigmoid(of), factor = wrong.is(kNoFactor) ? Number(1) : a;
             store_f64(types.to, y + i * dtype_size(types.to), result_of(factor * s * b));
         }
     });

@@ -9,7 +9,7 @@
 namespace gradus::swi_glu {
 
 // Mistakes that golden makes on purpose; bench.cpp has their names.
-enum { kNoGate = 1, kNoFactor, kNoSlope, kOnlySlope, kParenthesis, kPlusSlope };
+enum { kNoGate = 1, kNoFactor, kNoSlope, kOnlySlope, kParenthesis, kPlusSlope, kTimesGate };
 
 // The same pieces as in kernel.h.
 void golden_forward(const GoldenTypes& types, const void* a, const void* b, std::byte* y, int64_t n) noexcept;
