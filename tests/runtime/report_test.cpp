@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <thread>
+#include <vector>
 
 #include "testing/runtime.h"
 
@@ -124,18 +125,20 @@ TEST_F(Reports, UnsubscribingOneOfTwoStreams) {
 
 TEST_F(Reports, ThreadsSubscribeAndLaunch) {
     std::atomic<int> ran = 0;
-    aclrtStream other = nullptr;
-    ASSERT_EQ(aclrtCreateStream(&other), 0);
-    const uint64_t self = pthread_self();
-    std::thread subscriber([&] {
-        for (int i = 0; i < 500; ++i) {
-            EXPECT_EQ(aclrtSubscribeReport(self, other), 0);
-            EXPECT_EQ(aclrtUnSubscribeReport(self, other), 0);
-        }
-    });
+    aclrtStream others[3] = {};
+    std::vector<std::thread> subscribers;
+    for (aclrtStream& other : others) {
+        ASSERT_EQ(aclrtCreateStream(&other), 0);
+        subscribers.emplace_back([self = pthread_self(), other] {
+            for (int i = 0; i < 1000; ++i) {
+                EXPECT_EQ(aclrtSubscribeReport(self, other), 0);
+                EXPECT_EQ(aclrtUnSubscribeReport(self, other), 0);
+            }
+        });
+    }
     for (int i = 0; i < 500; ++i) EXPECT_EQ(aclrtLaunchCallback(count_up, &ran, ACL_CALLBACK_NO_BLOCK, stream), 107015);
-    subscriber.join();
-    EXPECT_EQ(aclrtDestroyStream(other), 0);
+    for (std::thread& subscriber : subscribers) subscriber.join();
+    for (const aclrtStream other : others) EXPECT_EQ(aclrtDestroyStream(other), 0);
 }
 
 // The subscription lasts until the work of the stream is done: what it has posted by then is due.
