@@ -67,7 +67,7 @@ class Part(typing.NamedTuple):
 
 PARTS = {
     'core': Part(('base', 'runtime', 'aclnn'),
-                 Judges('(runtime|aclnn|base|faults)(_|$)|trace|sanitize_(planted|random)$|fuzz/(runtime|views)$',
+                 Judges('(runtime|aclnn|base|faults)(_|$)|trace|sanitize_(planted|random)$|fuzz/(runtime|views)',
                         (('ops/swi_glu', '-*.Streaming'),
                          ('ops/exp_segsum', '-*Sizes:*ModelShapes:*.Streaming:*HugeMatrix:*SpecialValues'),
                          ('ops/swi_glu', '*.Streaming'))),

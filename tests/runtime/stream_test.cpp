@@ -314,6 +314,17 @@ TEST_F(Streams, ThreadsHammerOneStream) {
     EXPECT_EQ(aclrtFree(d), 0);
 }
 
+TEST_F(Streams, FailureModeIsSetWhileWorkFails) {
+    constexpr int kTimes = 500;
+    std::thread setter([this] {
+        EXPECT_EQ(aclrtSetDevice(0), 0);
+        for (int i = 0; i < kTimes; ++i) EXPECT_EQ(aclrtSetStreamFailureMode(stream, static_cast<uint64_t>(i % 2)), 0);
+    });
+    for (int i = 0; i < kTimes; ++i) EXPECT_EQ(aclrtLaunchHostFunc(stream, throws, nullptr), 0);
+    setter.join();
+    EXPECT_EQ(aclrtSynchronizeStream(stream), 507018);
+}
+
 // One thread's small task runs on that thread; what another queues meanwhile must still be begun afterwards.
 TEST_F(Streams, QueuedBehindAnothersSmallTask) {
     constexpr size_t kBytes = 256 << 10;
