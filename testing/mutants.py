@@ -45,7 +45,7 @@ class Program(typing.NamedTuple):
         return pathlib.Path(self.command[0])
 
     def files(self):
-        """What it is made of: itself and the helpers beside it; or, where Python runs scripts, these and what they start."""
+        """What it is made of: itself and the helpers beside it, or the scripts that Python runs and what they start."""
         if self.directory:
             started = (pathlib.Path(value) for value in dict(self.environment).values())
             return sorted(pathlib.Path(self.directory).glob('*.py')) + sorted(f for f in started if f.is_file())
@@ -67,7 +67,8 @@ class Part(typing.NamedTuple):
 
 PARTS = {
     'core': Part(('base', 'runtime', 'aclnn'),
-                 Judges('(runtime|aclnn|base|faults)(_|$)|trace|sanitize_(planted|random)$|fuzz/(runtime|views)',
+                 Judges('(runtime|aclnn|base|faults)(_|$)|trace|sanitize_(planted|random)$|hccl_waiting|'
+                        'fuzz/(runtime|views)',
                         (('ops/swi_glu', '-*.Streaming'),
                          ('ops/exp_segsum', '-*Sizes:*ModelShapes:*.Streaming:*HugeMatrix:*SpecialValues'),
                          ('ops/swi_glu', '*.Streaming'))),
