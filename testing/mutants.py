@@ -166,10 +166,17 @@ class Build:
         words[at + 2:at + 2] = [str(o) for o in replaced.values()]
         return subprocess.run(words, cwd=self.directory, capture_output=True).returncode == 0
 
+    def folder(self, where):
+        """For a library of its own, with those that it loads beside it."""
+        shutil.rmtree(where / 'lib', ignore_errors=True)
+        (where / 'lib').mkdir(parents=True)
+        for loaded in (self.directory / 'src').glob('libgradus_*.so'):
+            (where / 'lib' / loaded.name).symlink_to(loaded)
+        return where / 'lib'
+
     def link_all(self, replaced, where):
         """The library, and the test programs that have one of the sources inside."""
-        (where / 'lib').mkdir()
-        if not self.link('src/libgradus.so.0', self.objects, replaced, where / 'lib/libgradus.so.0'):
+        if not self.link('src/libgradus.so.0', self.objects, replaced, self.folder(where) / 'libgradus.so.0'):
             return False
         for program, objects in self.inside.items():
             own = {source: o for source, o in replaced.items() if source in objects}
@@ -207,7 +214,8 @@ class Tests:
     def measure(self):
         """Runs all on the library as it is: they have to pass, and their times tell what a hang is."""
         where = self.build.scratch / 'unchanged'
-        where.mkdir(parents=True, exist_ok=True)
+        library = self.build.folder(where)
+        (library / 'libgradus.so.0').symlink_to(self.build.directory / 'src/libgradus.so.0')
         kept = where / digest(self.build.library, self.all())
         if kept.exists():
             self.limits = dict(zip(self.programs, json.loads(kept.read_text())))
@@ -215,7 +223,7 @@ class Tests:
         print('the unchanged library:', end='', flush=True)
         for program in self.programs:
             begin = time.monotonic()
-            failure = self.run(program, self.build.directory / 'src', where, 600)
+            failure = self.run(program, library, where, 600)
             if failure:
                 sys.exit(f'\n{program.name} fails without a mutant: {failure}')
             took = time.monotonic() - begin
