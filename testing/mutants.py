@@ -167,9 +167,10 @@ class Build:
         return subprocess.run(words, cwd=self.directory, capture_output=True).returncode == 0
 
     def folder(self, where):
-        """For a library of its own, with those that it loads beside it."""
+        """For a library of its own, libgradus.so.0, with those that it loads beside it."""
         shutil.rmtree(where / 'lib', ignore_errors=True)
         (where / 'lib').mkdir(parents=True)
+        (where / 'lib/libgradus.so').symlink_to('libgradus.so.0')
         for loaded in (self.directory / 'src').glob('libgradus_*.so'):
             (where / 'lib' / loaded.name).symlink_to(loaded)
         return where / 'lib'
