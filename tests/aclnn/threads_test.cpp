@@ -111,7 +111,7 @@ TEST(Threads, StreamsComeAndGoWhileOthersWaitForAll) {
 // Nothing is allocated meanwhile, so that no address comes back to life.
 TEST(Threads, FreedMemoryIsRefusedWhileOthersFree) {
     stream();
-    constexpr int kTimes = 100;
+    constexpr int kTimes = 500;
     std::vector<void*> blocks[3];
     for (std::vector<void*>& some : blocks)
         for (int i = 0; i < kTimes; ++i)
