@@ -67,7 +67,7 @@ class Part(typing.NamedTuple):
 
 PARTS = {
     'core': Part(('base', 'runtime', 'aclnn'),
-                 Judges('(runtime|aclnn|base|faults)(_|$)|trace|sanitize_(planted|random)$|hccl_waiting|'
+                 Judges('(runtime|aclnn|base|faults)(_|$)|trace|sanitize_(planted|random|command)$|hccl_waiting|'
                         'fuzz/(runtime|views)',
                         (('ops/swi_glu', '-*.Streaming'),
                          ('ops/exp_segsum', '-*Sizes:*ModelShapes:*.Streaming:*HugeMatrix:*SpecialValues'),
