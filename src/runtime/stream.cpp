@@ -146,9 +146,8 @@ void Stream::serve() {
     }
 }
 
-bool Stream::left_to_who_waits() const noexcept {
-    return held_back() || (attended_ && queue_.front() != nullptr && queue_.front()->may_wait);
-}
+// Asked where there is a front.
+bool Stream::left_to_who_waits() const noexcept { return held_back() || (attended_ && queue_.front()->may_wait); }
 
 void Stream::attend() noexcept {
     if (asked_ == std::chrono::steady_clock::time_point()) return;

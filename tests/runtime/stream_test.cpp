@@ -315,14 +315,17 @@ TEST_F(Streams, ThreadsHammerOneStream) {
 }
 
 TEST_F(Streams, FailureModeIsSetWhileWorkFails) {
-    constexpr int kTimes = 500;
-    std::thread setter([this] {
+    std::atomic<bool> ended = false;
+    std::thread setter([&] {
         EXPECT_EQ(aclrtSetDevice(0), 0);
-        for (int i = 0; i < kTimes; ++i) EXPECT_EQ(aclrtSetStreamFailureMode(stream, static_cast<uint64_t>(i % 2)), 0);
+        for (uint64_t mode = 0; !ended; mode ^= 1) EXPECT_EQ(aclrtSetStreamFailureMode(stream, mode), 0);
     });
-    for (int i = 0; i < kTimes; ++i) EXPECT_EQ(aclrtLaunchHostFunc(stream, throws, nullptr), 0);
+    for (int i = 0; i < 200; ++i) {
+        EXPECT_EQ(aclrtLaunchHostFunc(stream, throws, nullptr), 0);
+        EXPECT_EQ(aclrtSynchronizeStream(stream), 507018);
+    }
+    ended = true;
     setter.join();
-    EXPECT_EQ(aclrtSynchronizeStream(stream), 507018);
 }
 
 // One thread's small task runs on that thread; what another queues meanwhile must still be begun afterwards.
