@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "aclnn/aclnn_base.h"
+#include "aclnnop/aclnn_swi_glu.h"
 #include "testing/prepared.h"
 
 namespace gradus::testing {
@@ -55,7 +56,14 @@ TEST(Threads, ObjectsComeAndGo) {
         aclTensor* tensor = some_tensor();
         EXPECT_EQ(aclDestroyTensorList(aclCreateTensorList(&tensor, 1)), 0);
     };
-    together({tensors, tensors, arrays, arrays, lists});
+    const auto executors = [] {
+        const Bare x(ACL_FLOAT, {4, 8}), y(ACL_FLOAT, {4, 4});
+        uint64_t size = 0;
+        aclOpExecutor* executor = nullptr;
+        EXPECT_EQ(aclnnSwiGluGetWorkspaceSize(x.tensor, -1, y.tensor, &size, &executor), 0);
+        EXPECT_EQ(aclDestroyAclOpExecutor(executor), 0);
+    };
+    together({tensors, tensors, arrays, arrays, lists, executors, executors});
 }
 
 TEST(Threads, OneTensorIsDescribedAnewWhileOthersLook) {
