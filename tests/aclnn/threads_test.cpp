@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
@@ -116,8 +117,9 @@ TEST(Threads, StreamsComeAndGoWhileOthersWaitForAll) {
     together({come_and_go, come_and_go, wait, wait}, 1000);
 }
 
-// Nothing is allocated meanwhile, so that no address comes back to life.
+// Beside an observer that keeps freed addresses: without it, a stack of a new thread may lie there.
 TEST(Threads, FreedMemoryIsRefusedWhileOthersFree) {
+    if (std::getenv("GRADUS_SANITIZE") == nullptr) GTEST_SKIP() << "nobody keeps freed addresses";
     stream();
     constexpr int kTimes = 500;
     std::vector<void*> blocks[3];
