@@ -132,12 +132,11 @@ void LocalBatch::withdraw(Lock& lock) noexcept {
 
 void LocalBatch::expire() noexcept {
     if (group_->fate.failed) return;  // and others of it may be gone
-    Text list;
-    for (uint32_t r = 0; r < group_->ranks; ++r)
-        if (std::any_of(letters_.begin(), letters_.end(), [r](const Letter& l) {
-                return l.transfer.peer == r && !l.done && (l.partner == nullptr || !l.partner->task->has_arrived_);
-            }))
-            append(list, list.empty() ? "" : ", ", r);
+    const Text list = ranks_that(group_->ranks, [this](uint32_t r) {
+        return std::any_of(letters_.begin(), letters_.end(), [r](const Letter& l) {
+            return l.transfer.peer == r && !l.done && (l.partner == nullptr || !l.partner->task->has_arrived_);
+        });
+    });
     group_->fail({HCCL_E_TIMEOUT, concat("HcclSend/HcclRecv: rank ", comm_->is.rank, " of ", comm_->is.name, " waited ",
                                          comm_->is.exec_timeout_s, " s (HCCL_EXEC_TIMEOUT); missing: rank ", list)});
 }

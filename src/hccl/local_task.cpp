@@ -122,11 +122,9 @@ void LocalTask::abandon() noexcept {
 }
 
 Text LocalTask::missing() const noexcept {
-    Text list;
-    for (uint32_t r = 0; r < group_->ranks; ++r)
-        if (meeting_->tasks[r] == nullptr || !meeting_->tasks[r]->has_arrived_)
-            append(list, list.empty() ? "" : ", ", r);
-    return list;
+    return ranks_that(group_->ranks, [this](uint32_t r) {
+        return meeting_->tasks[r] == nullptr || !meeting_->tasks[r]->has_arrived_;
+    });
 }
 
 void LocalTask::expire() noexcept {

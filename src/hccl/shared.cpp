@@ -26,6 +26,7 @@
 #include <optional>
 
 #include "base/cgroup.h"
+#include "hccl/types.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -161,9 +162,7 @@ class SharedTransport final : public Transport {
     template <typename Misses>
     Status or_missing(Status came, const Misses& misses) const {
         if (came.code() != HCCL_E_TIMEOUT) return came;
-        Text list;
-        for (uint32_t r = 0; r < ranks_; ++r)
-            if (misses(r)) append(list, list.empty() ? "" : ", ", r);
+        const Text list = ranks_that(ranks_, misses);
         return list.empty() ? came : Status(HCCL_E_TIMEOUT, concat("missing: rank ", list));
     }
 

@@ -12,6 +12,15 @@ namespace gradus::hccl {
 constexpr uint64_t kMostCount = 0x7FFFFFFFF;  // of elements in one call
 constexpr uint32_t kMostRanks = 1024;
 
+// Those of all ranks for which it is so: "1, 3".
+template <typename Is>
+Text ranks_that(uint32_t ranks, const Is& is) {
+    Text list;
+    for (uint32_t r = 0; r < ranks; ++r)
+        if (is(r)) append(list, list.empty() ? "" : ", ", r);
+    return list;
+}
+
 size_t size_of(HcclDataType type);  // bytes; 0: not a type
 Text name_of(HcclDataType type);
 Text name_of(HcclReduceOp op);

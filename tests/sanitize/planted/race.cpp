@@ -101,7 +101,7 @@ PLANTED(stream_destroyed_by_force) {
 }
 
 // expect race free-in-use argument=src
-PLANTED(queued_work_dropped_by_force) {  // as the one before, but for what has run by then
+PLANTED(queued_work_dropped_by_force) {  // the one before under the schedule late: nothing has run by then
     Buffer y(kY);
     aclrtStream s = nullptr;
     MUST(aclrtCreateStream(&s));
