@@ -5,7 +5,7 @@ Each mutant is compiled by itself, linked with the objects of an ordinary build 
 given to the test programs until one fails. A lock that is not taken is looked for by ThreadSanitizer: such a mutant is
 made of its build, and given to the programs with several threads. A mutant that does not compile, or whose object code
 is that of the original, is no mistake and not counted. Survivors that nobody could notice are written down in
-mutants_accepted.txt, with the reason.
+mutants_accepted.txt, with the reason, and not asked about again.
 """
 import argparse
 import concurrent.futures
@@ -375,13 +375,12 @@ def judge(chosen, sources, tests_of, cache, jobs):
 
     def one(mutant):
         source, tests = sources[mutant.path], tests_of[is_for_threads(mutant)]
-        result = cache.get(mutant, source, tests)
+        known = ('accepted', '') if (mutant.path, mutant.operator, mutant.text) in accepted else None
+        result = known or cache.get(mutant, source, tests)
         if result is None:
             result = verdict(mutant, source, tests)
             cache.put(mutant, source, tests, *result)
         outcome, by = result
-        if outcome == 'survived' and (mutant.path, mutant.operator, mutant.text) in accepted:
-            outcome = 'accepted'
         show(mutant, source, f'killed by {by}' if by else 'SURVIVED' if outcome == 'survived' else outcome)
         return mutant, outcome
 

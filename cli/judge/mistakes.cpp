@@ -135,17 +135,21 @@ class Search {
         return fmt::format("{}: {} are {}", text, which, part.twice ? "counted twice" : "missing");
     }
 
-    // The number whose answer is nearest to got: as if answers changed in proportion to it, until they do.
+    // The number whose answer is nearest to got. How much of got's differences one answer has, 1/weight, is 0 without
+    // the mistake and 1 where the number is right; between two answers, as if it went in a straight line.
     void search_amount(const Mistake& mistake) {
         const double neutral = *mistake.neutral;
+        double before = 0, had = 0;
         Part part;
         part.amount = rounded(neutral + 0x1p-6);
-        for (int round = 0; round < 8; ++round) {
+        for (int round = 0; round < 12; ++round) {
             const auto comparison = compared(mistake, part);
             if (!comparison) return;
-            const double by = (part.amount - neutral) * comparison->weight(), next = rounded(neutral + by);
-            if (!(std::abs(by) < 0x1p20) || next == neutral) return;
+            const double by = part.amount - neutral, has = 1 / comparison->weight();
+            const double next = rounded(neutral + by + (1 - has) * (by - before) / (has - had));
+            if (!(std::abs(next - neutral) < 0x1p20) || next == neutral) return;
             if (next == part.amount) break;
+            before = by, had = has;
             part.amount = next;
         }
         consider({mistake, true}, part);

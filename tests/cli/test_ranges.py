@@ -187,7 +187,7 @@ class Numbers(Ranges):
 
     def test_scale(self):
         for dtype in ("f32", "f16", "bf16"):
-            for factor in (1.05, 0.95):
+            for factor in (1.05, 0.95, 0.7, 1.5):
                 with self.subTest(dtype=dtype, factor=factor):
                     inputs, types = self.make("ScaledMaskedSoftmax", [*SOFTMAX, "scale=0.5"], dtype)
                     other = {**inputs, "scale": inputs["scale"] * factor}
