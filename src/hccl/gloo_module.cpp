@@ -7,10 +7,14 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <csignal>
 #include <cstring>
+#include <mutex>
 #include <set>
 #include <stdexcept>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace gradus::hccl {
@@ -73,6 +77,104 @@ class Store final : public gloo::rendezvous::Store {
     const GlooMeeting& meeting_;
 };
 
+constexpr uint64_t kTransferTags = uint64_t{1} << 40, kProofTag = kTransferTags - 1, kNeverTag = kTransferTags - 2;
+
+struct Message {
+    std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
+    uint32_t peer;
+    bool receives;
+};
+
+// Waits for messages, and ends the wait for one whose connection is lost. Gloo tells of that whatever has not begun,
+// but not a message that is half way. So a receive from every rank, of what never comes, is there to be told, and a
+// thread looks at it where a wait takes long.
+class Lookout {
+  public:
+    Lookout(gloo::Context& context, uint32_t rank, uint32_t ranks) : untold_(ranks), never_(ranks) {
+        for (uint32_t r = 0; r < ranks; ++r) {
+            if (r == rank) continue;
+            never_[r] = context.createUnboundBuffer(&untold_[r], 1);
+            never_[r]->recv(static_cast<int>(r), kNeverTag);
+        }
+        const WithoutSignals none(WithoutSignals::all());
+        thread_ = std::thread([this] { serve(); });
+    }
+    ~Lookout() {
+        {
+            const std::lock_guard lock(mutex_);
+            stops_ = true;
+        }
+        changed_.notify_one();
+        thread_.join();
+    }
+    Lookout(const Lookout&) = delete;
+    Lookout& operator=(const Lookout&) = delete;
+
+    // Throws where it does not come.
+    void wait(const Message& message, std::chrono::milliseconds patience) {
+        const Waiting waiting(*this, message);
+        const bool came = message.receives ? message.buffer->waitRecv(patience) : message.buffer->waitSend(patience);
+        if (!came) throw gloo::IoException("Connection closed half way");
+    }
+
+  private:
+    static constexpr auto kLong = std::chrono::milliseconds(200);
+
+    struct Waiting {
+        Waiting(Lookout& lookout, const Message& message) : at(lookout) {
+            const std::lock_guard lock(at.mutex_);
+            at.message_ = &message;
+            ++at.turn_;
+            if (at.sleeps_) at.changed_.notify_one();
+        }
+        ~Waiting() {
+            const std::lock_guard lock(at.mutex_);
+            at.message_ = nullptr;
+        }
+        Waiting(const Waiting&) = delete;
+        Waiting& operator=(const Waiting&) = delete;
+        Lookout& at;
+    };
+
+    void serve() {
+        std::unique_lock lock(mutex_);
+        while (!stops_) {
+            sleeps_ = message_ == nullptr;
+            if (sleeps_) {
+                changed_.wait(lock, [&] { return stops_ || message_ != nullptr; });
+                continue;
+            }
+            const uint64_t turn = turn_;
+            const auto takes_long = [&] {
+                changed_.wait_for(lock, kLong, [&] { return stops_; });
+                return !stops_ && turn == turn_ && message_ != nullptr;
+            };
+            // What came with the connection's last bytes has been taken by the second time.
+            if (!takes_long() || !is_lost(message_->peer) || !takes_long()) continue;
+            message_->receives ? message_->buffer->abortWaitRecv() : message_->buffer->abortWaitSend();
+        }
+    }
+    // A wait that is not to last says at once what it was told.
+    bool is_lost(uint32_t peer) {
+        never_[peer]->abortWaitRecv();
+        try {
+            never_[peer]->waitRecv(kLong);
+            return false;
+        } catch (const gloo::Exception&) {
+            return true;
+        }
+    }
+
+    std::vector<std::byte> untold_;
+    std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> never_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    const Message* message_ = nullptr;  // that is waited for
+    uint64_t turn_ = 0;                 // waits so far
+    bool sleeps_ = false, stops_ = false;
+    std::thread thread_;
+};
+
 class GlooTransport final : public Transport {
   public:
     explicit GlooTransport(const GlooMeeting& meeting)
@@ -84,11 +186,13 @@ class GlooTransport final : public Transport {
         Store store(meeting);
         meeting.put(proof_of(rank_), text_of(meeting.proof));
         context_->connectFullMesh(store, device);
+        lookout_ = std::make_unique<Lookout>(*context_, rank_, ranks_);
         meet(meeting);
     }
 
     ~GlooTransport() override {
         const WithoutSignals no_pipe(WithoutSignals::only_pipe());
+        lookout_.reset();
         context_.reset();
     }
 
@@ -163,8 +267,6 @@ class GlooTransport final : public Transport {
     }
 
   private:
-    static constexpr uint64_t kTransferTags = uint64_t{1} << 40;
-
     static std::shared_ptr<gloo::transport::Device> device_at(const std::string& ip) {
         const WithoutSignals none(WithoutSignals::all());  // its thread
         gloo::transport::tcp::attr where;
@@ -182,8 +284,8 @@ class GlooTransport final : public Transport {
     void meet(const GlooMeeting& meeting) {
         for (uint32_t r = 0; r < ranks_; ++r) {
             if (r == rank_) continue;
-            receive(reinterpret_cast<std::byte*>(&proofs_[r]), sizeof(Proof), r, kTransferTags - 1);
-            send(reinterpret_cast<const std::byte*>(&meeting.proof), sizeof(Proof), r, kTransferTags - 1);
+            receive(reinterpret_cast<std::byte*>(&proofs_[r]), sizeof(Proof), r, kProofTag);
+            send(reinterpret_cast<const std::byte*>(&meeting.proof), sizeof(Proof), r, kProofTag);
         }
         wait(meeting.deadline);
         for (uint32_t r = 0; r < ranks_; ++r)
@@ -191,28 +293,23 @@ class GlooTransport final : public Transport {
                 throw std::runtime_error("a stranger has come in the place of rank " + std::to_string(r));
     }
 
-    struct Message {
-        std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
-        uint32_t peer;
-    };
-
     void send(const std::byte* from, size_t bytes, uint32_t to, uint64_t tag) {
         peer_ = to;
         auto* const data = const_cast<std::byte*>(from);  // NOLINT: Gloo reads it
-        sends_.push_back({context_->createUnboundBuffer(data, bytes), to});
+        sends_.push_back({context_->createUnboundBuffer(data, bytes), to, false});
         sends_.back().buffer->send(static_cast<int>(to), tag);
     }
     void receive(std::byte* to, size_t bytes, uint32_t from, uint64_t tag) {
         peer_ = from;
-        receives_.push_back({context_->createUnboundBuffer(to, bytes), from});
+        receives_.push_back({context_->createUnboundBuffer(to, bytes), from, true});
         receives_.back().buffer->recv(static_cast<int>(from), tag);
     }
     void wait(Clock::time_point deadline) {
         for (received_ = 0; received_ < receives_.size(); ++received_) {
             peer_ = receives_[received_].peer;
-            receives_[received_].buffer->waitRecv(until(deadline));
+            lookout_->wait(receives_[received_], until(deadline));
         }
-        for (const Message& m : sends_) peer_ = m.peer, m.buffer->waitSend(until(deadline));
+        for (const Message& m : sends_) peer_ = m.peer, lookout_->wait(m, until(deadline));
         receives_.clear(), sends_.clear();
     }
     // After a time-out: all from whom nothing has come.
@@ -259,6 +356,7 @@ class GlooTransport final : public Transport {
     std::vector<uint64_t> next_;  // transfers so far, with every rank and in both directions
     std::vector<Proof> proofs_;   // of the others
     std::shared_ptr<gloo::rendezvous::Context> context_;
+    std::unique_ptr<Lookout> lookout_;
     std::vector<std::byte> aside_;
     std::vector<Message> sends_, receives_;
     size_t received_ = 0;  // of these, so far

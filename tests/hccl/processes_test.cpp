@@ -177,6 +177,42 @@ TEST_F(Processes, ARankIsKilledInTheMiddle) {
     }
 }
 
+// Of one long message, who sends it or who receives it.
+TEST_F(Processes, ARankIsKilledHalfWay) {
+    for (const char* transport : transports()) {
+        if (std::string(transport) == "local") continue;
+        const Variable forced("GRADUS_HCCL_TRANSPORT", transport);
+        for (const uint32_t victim : {0u, 1u}) {
+            const Path path;
+            std::vector<int> expected(2, 0);
+            expected[victim] = -SIGKILL;
+            const auto program = [&](uint32_t rank) {
+                constexpr size_t kBytes = size_t{1} << 28;
+                aclrtStream stream = nullptr;
+                HcclComm comm = nullptr;
+                void* x = nullptr;
+                EXPECT_RANK(aclrtSetDevice(0) == 0 && aclrtCreateStream(&stream) == 0);
+                EXPECT_RANK(aclrtMalloc(&x, kBytes, ACL_MEM_MALLOC_HUGE_FIRST) == 0);
+                EXPECT_RANK(aclrtMemset(x, kBytes, static_cast<int>(rank) + 1, kBytes) == 0);
+                EXPECT_RANK(init_by_file(path.name, 2, rank, &comm) == 0);
+                if (rank == victim) std::thread([] { usleep(20000), kill(getpid(), SIGKILL); }).detach();
+                const auto start = std::chrono::steady_clock::now();
+                while ((rank == 0 ? HcclSend(x, kBytes, HCCL_DATA_TYPE_INT8, 1, comm, stream)
+                                  : HcclRecv(x, kBytes, HCCL_DATA_TYPE_INT8, 0, comm, stream)) == 0 &&
+                       aclrtSynchronizeStream(stream) == 0) {
+                }
+                EXPECT_RANK(take_message().find("gone") != std::string::npos);
+                EXPECT_RANK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
+                HcclResult error = HCCL_SUCCESS;
+                EXPECT_RANK(HcclGetCommAsyncError(comm, &error) == 0 && error == HCCL_E_REMOTE);
+                EXPECT_RANK(HcclCommDestroy(comm) == 0);
+                return 0;
+            };
+            EXPECT_EQ(in_processes(2, program), expected) << transport << ", rank " << victim << " killed";
+        }
+    }
+}
+
 // Processes of one machine share its CPUs, unless the program has said how many threads it wants.
 TEST_F(Processes, ShareTheCpus) {
     const int cpus = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
