@@ -14,7 +14,7 @@ namespace {
 // Operations of the formula that golden may do for the mistakes of an output, and for blocks of its sums: seconds.
 constexpr double kMistakes = 4e9, kBlocks = 1e9;
 constexpr int64_t kLeastMistakes = 8;  // however large the problem is
-constexpr int64_t kKept = 1 << 16;     // elements of answers without a part of a sum, of which there may be hundreds
+constexpr int64_t kKept = 1 << 25;     // elements of answers, of which there may be hundreds
 
 Tensor as_double(const Tensor& tensor) {
     Tensor wide(ACL_DOUBLE, tensor.shape());
@@ -121,9 +121,9 @@ std::optional<Question::Outputs> Question::mistaken(const FormulaMistake& mistak
             outputs = run(widened(*other, false), "golden", "none", "golden " + name);
     } catch (const Failure&) {  // the operator does not take such arguments: then it is not this mistake
     }
-    int64_t elements = 0;
-    for (const auto& [output, tensor] : answer_) elements += tensor.count();
-    if ((mistake.terms.empty() && !mistake.neutral) || elements <= kKept) others_.emplace(name, outputs);
+    if (outputs)
+        for (const auto& [output, tensor] : *outputs) kept_ += tensor.count();
+    if ((mistake.terms.empty() && !mistake.neutral) || kept_ <= kKept) others_.emplace(name, outputs);
     return outputs;
 }
 

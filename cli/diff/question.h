@@ -27,7 +27,8 @@ class Question {
 
     Call call_;
     Outputs answer_, magnitude_;
-    std::map<std::string, std::optional<Outputs>> others_;  // by precision or mistake; large ones without a part: not
+    std::map<std::string, std::optional<Outputs>> others_;  // by precision or mistake; of too many not those of sums
+    int64_t kept_ = 0;                                      // elements of mistaken ones
 };
 
 // Every float input as f64 with the same values, and f64 outputs; or the outputs alone.

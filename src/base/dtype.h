@@ -88,7 +88,8 @@ inline double to_f64(f16 x) {
     else  // the same number with f64's exponent: golden converts every factor of a product
         magnitude =
             std::bit_cast<double>(static_cast<uint64_t>(exponent + 1008) << 52 | static_cast<uint64_t>(fraction) << 42);
-    return (x.bits & 0x8000) != 0 ? -magnitude : magnitude;
+    // no branch: of signs that come by chance, half would be foreseen wrongly
+    return std::bit_cast<double>(std::bit_cast<uint64_t>(magnitude) | static_cast<uint64_t>(x.bits & 0x8000) << 48);
 }
 
 // Rounds once, from f64, to nearest even; overflow gives infinity, NaN stays NaN. `kDigits` counts the significand with

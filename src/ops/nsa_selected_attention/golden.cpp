@@ -10,23 +10,30 @@ namespace {
 using std::exp;
 using std::log;
 
+// The elements of a row's head.
 template <typename T, typename Number>
-Number element(const Strided& view, std::byte* const* address, int64_t i, int64_t j, int64_t k) {
-    return to_f64(load_element<T>(view.at(address, i, j, k)));
-}
+struct Head {
+    const std::byte* first;
+    int64_t step;  // bytes
+
+    Head(const Strided& view, std::byte* const* address, int64_t row, int64_t head)
+        : first(view.at(address, row, head)), step(view.step[2] * view.item) {}
+    Number operator[](int64_t d) const { return to_f64(load_element<T>(first + d * step)); }
+};
 
 void store(const Strided& view, std::byte* const* address, int64_t i, int64_t j, int64_t k, double value) {
     store_f64(view.dtype, view.at(address, i, j, k), value);
 }
 
-// Σ_d a[i][j][d] · b[k][l][d]; a mistake may leave a part out, or count it twice
+// Σ a[d] · b[d]; a mistake may leave a part out, or count it twice
 template <typename T, typename Number>
-Number dot(const Strided& a, std::byte* const* address, int64_t i, int64_t j, const Strided& b, int64_t k, int64_t l,
-           int64_t n, const Mistake& wrong, int part) {
+Number dot(const Head<T, Number>& a, const Head<T, Number>& b, int64_t n, const Mistake& wrong, int part) {
     Sum<Number> sum{};
-    for (int64_t d = 0; d < n; ++d)
-        for (int times = wrong.times(part, d); times > 0; --times)
-            sum += element<T, Number>(a, address, i, j, d) * element<T, Number>(b, address, k, l, d);
+    if (!wrong.is(part))
+        for (int64_t d = 0; d < n; ++d) sum += a[d] * b[d];
+    else
+        for (int64_t d = 0; d < n; ++d)
+            for (int times = wrong.times(part, d); times > 0; --times) sum += a[d] * b[d];
     return sum;
 }
 
@@ -63,9 +70,10 @@ void forward(const Problem& e, const Mistake& wrong, const GoldenForward& v, std
     const int64_t kh = key_head_of(e, head, wrong);
     const double scale = wrong.is(kNoInnerScale) ? 1 : e.scale;
     auto* const out = reinterpret_cast<Sum<Number>*>(scores + most_keys(e, wrong));
+    const Head<T, Number> query(v.query, address, row, head);
     Number max = -HUGE_VAL;
     const int64_t n = each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key, int64_t) {
-        scores[i] = scale * dot<T, Number>(v.query, address, row, head, v.key, key, kh, e.depth, wrong, kPartOfDepth);
+        scores[i] = scale * dot(query, {v.key, address, key, kh}, e.depth, wrong, kPartOfDepth);
         if (!(value_of(scores[i]) <= value_of(max)) && !std::isnan(value_of(max))) max = scores[i];
     });
     if (n == 0) max = Number{};
@@ -79,8 +87,9 @@ void forward(const Problem& e, const Mistake& wrong, const GoldenForward& v, std
     std::fill(out, out + e.value_depth, Sum<Number>{});
     each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key, int64_t place) {
         const Number p = wrong.is(kNotDivided) ? scores[i] : scores[i] / sum;
+        const Head<T, Number> value(v.value, address, key, kh);
         for (int times = wrong.times(kPartOfProduct, place); times > 0; --times)
-            for (int64_t d = 0; d < e.value_depth; ++d) out[d] += p * element<T, Number>(v.value, address, key, kh, d);
+            for (int64_t d = 0; d < e.value_depth; ++d) out[d] += p * value[d];
     });
     for (int64_t d = 0; d < e.value_depth; ++d) store(v.out, address, row, head, d, result_of(Number(out[d])));
     const Number stored = wrong.is(kLogOfSum) ? log(sum) : wrong.is(kLogSumExp) ? max + log(sum) : sum;
@@ -107,26 +116,25 @@ void grad_head(const Problem& e, const Mistake& wrong, const GoldenGrad& v, std:
     Number* const ds = reinterpret_cast<Number*>(stage.ds) + at * most_keys(e, wrong);
     const Number max = load_f64(v.max.dtype, v.max.at(address, row, head));
     const Number sum = load_f64(v.sum.dtype, v.sum.at(address, row, head));
+    const Head<T, Number> query(v.query, address, row, head), out_grad(v.out_grad, address, row, head);
     Sum<Number> products{};
     int64_t n = each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key, int64_t) {
-        const Number score = dot<T, Number>(v.query, address, row, head, v.key, key, kh, e.depth, wrong, kPartOfDepth);
+        const Number score = dot(query, {v.key, address, key, kh}, e.depth, wrong, kPartOfDepth);
         p[i] = wrong.is(kNotDivided) ? exp(inner * score - max) : exp(inner * score - max) / sum;
-        ds[i] = dot<T, Number>(v.out_grad, address, row, head, v.value, key, kh, e.value_depth, wrong,
-                               kPartOfValueDepth);  // dP so far
+        ds[i] = dot(out_grad, {v.value, address, key, kh}, e.value_depth, wrong, kPartOfValueDepth);  // dP so far
         products += p[i] * ds[i];
     });
     Number delta = products;
     if (value_of(sum) == 0) n = 0;
-    if (v.with_out && n > 0)
-        delta = dot<T, Number>(v.out_grad, address, row, head, v.out, row, head, e.value_depth, wrong, kPartOfDelta);
+    if (v.with_out && n > 0) delta = dot(out_grad, {v.out, address, row, head}, e.value_depth, wrong, kPartOfDelta);
     stage.seen[at] = n;
     std::fill(dq, dq + e.depth, Sum<Number>{});
     if (n > 0)
         each_key(e, wrong, v.topk, address, row, kh, [&](int64_t i, int64_t key, int64_t place) {
             ds[i] = wrong.is(kNoP) ? ds[i] - delta : p[i] * (ds[i] - delta);
+            const Head<T, Number> keys(v.key, address, key, kh);
             for (int times = wrong.times(kPartOfProduct, place); times > 0; --times)
-                for (int64_t d = 0; d < e.depth; ++d)
-                    dq[d] += outer * ds[i] * element<T, Number>(v.key, address, key, kh, d);
+                for (int64_t d = 0; d < e.depth; ++d) dq[d] += outer * ds[i] * keys[d];
         });
     for (int64_t d = 0; d < e.depth; ++d) store(v.query_grad, address, row, head, d, result_of(Number(dq[d])));
 }
@@ -143,12 +151,11 @@ void grad_columns(const Problem& e, const Mistake& wrong, const GoldenGrad& v, s
             if (stage.seen[at] == 0) continue;
             const Number* const p = reinterpret_cast<const Number*>(stage.p) + at * most_keys(e, wrong);
             const Number* const ds = reinterpret_cast<const Number*>(stage.ds) + at * most_keys(e, wrong);
+            const Head<T, Number> query(v.query, address, row, head), out_grad(v.out_grad, address, row, head);
             const auto add = [&](int64_t i, int64_t key, int64_t) {
                 Sum<Number>* const sum = sums + key * (e.depth + e.value_depth);
-                for (int64_t d = begin; d < std::min(end, e.depth); ++d)
-                    sum[d] += outer * ds[i] * element<T, Number>(v.query, address, row, head, d);
-                for (int64_t d = std::max(begin, e.depth); d < end; ++d)
-                    sum[d] += p[i] * element<T, Number>(v.out_grad, address, row, head, d - e.depth);
+                for (int64_t d = begin; d < std::min(end, e.depth); ++d) sum[d] += outer * ds[i] * query[d];
+                for (int64_t d = std::max(begin, e.depth); d < end; ++d) sum[d] += p[i] * out_grad[d - e.depth];
             };
             const int times = wrong.times(kPartOfRows, row) * wrong.times(kPartOfGroup, head - kh * e.group);
             for (int n = times; n > 0; --n) each_key(e, wrong, v.topk, address, row, kh, add);
