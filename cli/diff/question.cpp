@@ -103,7 +103,7 @@ Tensor Question::answer_as(const std::string& output, const char* precision) con
 
 // In f64: of 16 bits, 1.01 times a number would be that number.
 std::optional<Call> Question::changed_by(std::string arguments, double amount) const {
-    const std::string number = fmt::format("{:.4g}", amount);
+    const std::string number = fmt::format("{:.17g}", amount);
     for (size_t mark = arguments.find('#'); mark != std::string::npos; mark = arguments.find('#'))
         arguments.replace(mark, 1, number);
     return changed(widened(call_, true), arguments);
@@ -145,7 +145,7 @@ Answers Question::answers(const std::string& output) {
                                       const Answers::Part& part) -> std::optional<Values> {
         for (const FormulaMistake& mistake : call_.op->mistakes) {
             if (mistake.name != wanted.name) continue;
-            std::string name = wanted.words(part);
+            std::string name = wanted.words(part, 17);
             if (wanted.terms > 0) name += fmt::format(" [{},{})", part.begin, part.end);
             if (part.step > 1) name += fmt::format(" by {}", part.step);
             const auto outputs = mistaken(mistake, name, part.amount);

@@ -105,19 +105,6 @@ double Comparison::cosine() const {
     return s.got_other != 0 ? s.got_other / std::sqrt(s.got_got * s.other_other) : 0;
 }
 
-double Comparison::row_likeness() const {
-    const int64_t columns = s_.shape.empty() ? 1 : s_.shape.back();
-    double all = 0, alike = 0;
-    for (int64_t row = 0; columns >= 8 && row < s_.got.count() / columns; ++row) {
-        Sums sums;
-        for (int64_t i = row * columns; i < (row + 1) * columns; ++i)
-            add(sums, lines_.magnitude_at(i), s_.want.at(i), s_.got.at(i), other_.at(i));
-        all += sums.got_got;
-        if (sums.other_other > 0) alike += sums.got_other * sums.got_other / sums.other_other;
-    }
-    return all > 0 ? alike / all : 0;
-}
-
 double Comparison::weight() const {
     const Sums s = sums();
     return s.other_other > 0 ? s.got_other / s.other_other : 0;

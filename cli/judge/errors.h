@@ -58,8 +58,6 @@ class Comparison {
     // The cosine between got − want and other − want, in shares of the magnitude; opposite ones: 0.
     double likeness() const { return std::max(0.0, cosine()); }
     double cosine() const;
-    // How much of the squares of got − want is in proportion to other − want, with a factor of its own in every row.
-    double row_likeness() const;
     bool differs() const { return sums().other_other > 0; }  // from want
     // How much of other − want is in got − want, by the smallest squares: 1 if got is other and noise.
     double weight() const;

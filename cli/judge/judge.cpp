@@ -233,8 +233,10 @@ class Judge {
             const bool sums = name.ends_with("_sums"), truncates = name.ends_with("_truncated");
             // f32 has a range that f16 has not: what would be left of its numbers explains anything
             if (of_f32 && noise.peak() > 0.0625) continue;
-            const double times = truncates ? near_truncated(other, slack) : sums && !of_f32 ? kNearSums : kNear;
-            if (!near(noise, times) || is_local(noise)) continue;
+            // truncated sums lose so much that it would explain anything, but always the same way
+            if (truncates && Comparison(s_, m_.tolerance, other, slack).likeness() < 0.8) continue;
+            if (!near(noise, truncates ? kNearSums / 2 : sums && !of_f32 ? kNearSums : kNear) || is_local(noise))
+                continue;
             Errors beside = outliers_beside(other, noise, sums || truncates, slack);
             if (beside.at.empty()) return decide(Verdict::imprecise, imprecise_words(m_, name, noise));
             if (!outliers) outliers = std::move(beside);
@@ -243,14 +245,6 @@ class Judge {
         accuse(errors, slack,
                fmt::format("no rounding does that: errors of {:.2g} of the magnitude, where {} leaves {:.2g}",
                            m_.noise.peak(), noise_name_, std::max(noise_.peak(), truncation_.peak())));
-    }
-
-    // Truncated sums lose so much that it would explain anything, but always the same way; or, in another order, as one
-    // sum that is off by something else has it, in proportion to that in every row.
-    double near_truncated(const Values& other, double slack) const {
-        const Comparison comparison(s_, m_.tolerance, other, slack);
-        if (comparison.likeness() >= 0.8) return kNearSums / 2;
-        return comparison.likeness() >= 0.5 || comparison.row_likeness() >= 0.9 ? 2 : 0;
     }
 
     // To nearest, errors go both ways; truncated or lost below the last place, towards zero, or the way that what is

@@ -59,7 +59,7 @@ struct Answers {
         std::string name;               // of a sum "without a part of X"; of one with a number "with # added to X"
         int64_t terms = 0;              // of a sum that has parts
         std::optional<double> neutral;  // the number that would change nothing
-        std::string words(const Part& part) const;
+        std::string words(const Part& part, int digits) const;  // of its number
     };
     std::vector<Mistake> mistakes;
     // How many of them may be computed, and how many of these to look for a block of a sum: so many as the size of the

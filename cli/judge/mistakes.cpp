@@ -14,6 +14,7 @@ constexpr double kEnough = 0.98;
 constexpr int64_t kLeastBlock = 8;
 // A number that was searched for takes some of any errors that go one way, as those of truncation do.
 constexpr double kLeftByAmount = 0.05;
+constexpr int kDigits = 4;          // of a number that is said
 constexpr double kOpposite = -0.3;  // the cosine of what is counted twice and of what is left out, beside noise
 
 // How many rows (of a vector: elements) have their say in the squares of the errors. Rows that are alike, as masked
@@ -125,7 +126,7 @@ class Search {
     }
 
     static std::string sentence(const Mistake& mistake, const Part& part) {
-        const std::string text = "is what the formula gives " + mistake.words(part);
+        const std::string text = "is what the formula gives " + mistake.words(part, kDigits);
         if (mistake.terms == 0) return text;
         const int64_t n = mistake.terms, size = part.end - part.begin;
         const std::string which = part.step > 1 ? fmt::format("one in {} of {}, from {} on,", part.step, n, part.begin)
@@ -141,22 +142,21 @@ class Search {
         const double neutral = *mistake.neutral;
         double before = 0, had = 0;
         Part part;
-        part.amount = rounded(neutral + 0x1p-6);
+        part.amount = neutral + 0x1p-6;
         for (int round = 0; round < 12; ++round) {
             const auto comparison = compared(mistake, part);
             if (!comparison) return;
             const double by = part.amount - neutral, has = 1 / comparison->weight();
-            const double next = rounded(neutral + by + (1 - has) * (by - before) / (has - had));
-            if (!(std::abs(next - neutral) < 0x1p20) || next == neutral) return;
-            if (next == part.amount) break;
+            const double next = by + (1 - has) * (by - before) / (has - had), step = std::abs(next - by);
+            if (!(std::abs(next) < 0x1p20) || next == 0) return;
+            if (step < 0.05 * std::abs(next) && comparison->left() > 0.5) return;  // the nearest is not near
             before = by, had = has;
-            part.amount = next;
+            part.amount = neutral + next;
+            if (step < 1e-6 * std::abs(next)) break;
         }
-        consider({mistake, true}, part);
+        if (mistake.words(part, kDigits) != mistake.words({.amount = neutral}, kDigits))
+            consider({mistake, true}, part);
     }
-
-    // As it is said.
-    static double rounded(double amount) { return std::stod(fmt::format("{:.4g}", amount)); }
 
     // Whether this result has the sum in it.
     bool has_sum(const Mistake& mistake) {
@@ -269,11 +269,11 @@ class Search {
 
 }  // namespace
 
-std::string Answers::Mistake::words(const Part& part) const {
+std::string Answers::Mistake::words(const Part& part, int digits) const {
     if (part.twice) return "with " + name.substr(8) + " twice";
     const size_t mark = name.find('#');
     if (!neutral || mark == std::string::npos) return name;
-    return fmt::format("{}{:.4g}{}", name.substr(0, mark), part.amount, name.substr(mark + 1));
+    return fmt::format("{}{:.{}g}{}", name.substr(0, mark), part.amount, digits, name.substr(mark + 1));
 }
 
 FoundMistake find_mistake(const Subject& subject, const Tolerance& tolerance, const Errors& errors,

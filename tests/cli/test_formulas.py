@@ -204,11 +204,11 @@ class RightAnswers(FormulaCase):
     def test_sums_in_lanes_of_16_bits(self):
         self.sums_in_16_bits(lanes=4)
 
+    def test_sums_in_16_bits_from_the_last_term_on(self):
+        self.sums_in_16_bits(last_first=True)
+
     def test_sums_truncated_to_16_bits(self):
         self.sums_in_16_bits(how=np.trunc)
-
-    def test_sums_truncated_to_16_bits_from_the_last_term_on(self):
-        self.sums_in_16_bits(how=np.trunc, last_first=True)
 
 
 if __name__ == "__main__":
