@@ -143,8 +143,10 @@ TEST(Catalogue, SaysHowToMakeEverythingUp) {
     for (const char* key : {"\"sweep\": [\"", "\"bench\": [{\"", "\"tiny\": \"", "\"limit\": {\"", "\"targets\": {\""})
         EXPECT_EQ(count(key), count("\"family\": ")) << key;
     const std::string scale = "\"scale\": ";  // of a target: where it is not all that is wanted
-    for (size_t at = text.find(scale); at != std::string::npos; at = text.find(scale, at + 1))
-        EXPECT_LT(std::stod(text.substr(at + scale.size())), 1);
+    for (size_t at = text.find(scale); at != std::string::npos; at = text.find(scale, at + 1)) {
+        const double value = std::stod(text.substr(at + scale.size()));
+        EXPECT_TRUE(value > 0 && value < 1) << value;
+    }
 }
 
 TEST(Options, NamesAndValues) {
@@ -192,6 +194,8 @@ TEST(Options, MistakesByTheirNames) {
     const std::pair<const char*, double> right[] = {{"none", 1.0 / 4},
                                                     {"without a part of the sum [2,4)", 1.0 / 2},
                                                     {"without a part of the sum [3,4)", 1.0 / 3},
+                                                    {"without a part of the sum [2,4) by 3", 1.0 / 3},
+                                                    {"without a part of the sum [0,4) by 3", 1.0 / 2},
                                                     {"with a part of the sum twice [3,4)", 1.0 / 5},
                                                     {"without the division by the sum", 1.0}};
     for (const auto& [name, value] : right) {
