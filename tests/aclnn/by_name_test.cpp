@@ -270,6 +270,16 @@ TEST(Options, LogTellsAboutALaunch) {
     EXPECT_EQ(::testing::internal::GetCapturedStderr(), "") << "nothing is printed unless asked for";
 }
 
+TEST(Options, LogTellsAboutErrors) {
+    for (const char* level : {"off", "error", "info"}) {
+        const Option log("log", level);
+        ::testing::internal::CaptureStderr();
+        EXPECT_EQ(prepare("SwiGLU", {}).first, 161002);
+        const std::string text = ::testing::internal::GetCapturedStderr();
+        EXPECT_EQ(text.starts_with("gradus: gradusPrepare: "), std::string(level) != "off") << level << ": " << text;
+    }
+}
+
 // Run by the test below, too, in a process of its own with another environment.
 TEST(Environment, Answers) {
     Call call("SwiGlu");
