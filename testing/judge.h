@@ -16,6 +16,8 @@ double ulp32(double x);
 // The grid of a type at x, and x rounded to it once, to nearest even.
 double ulp(double x, aclDataType type);
 double rounded(double x, aclDataType type);
+// Element i is the one quiet NaN that results have, without a sign, whatever the CPU made of which NaN.
+bool is_the_nan(const Array& a, int64_t i);
 // Row sums and dot products of n terms: (8 + log2 n)·2^-24, times the sum of |terms|.
 double sum_factor(double n);
 

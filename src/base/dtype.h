@@ -75,6 +75,12 @@ inline void store_element(void* to, T x) {
     std::memcpy(to, &x, sizeof x);
 }
 
+// Every NaN as the same one, the quiet one of T without a sign: which of two an operation keeps is the CPU's choice.
+template <typename T>
+inline T one_nan(T x) {
+    return x != x ? std::numeric_limits<T>::quiet_NaN() : x;
+}
+
 inline double to_f64(double x) { return x; }
 inline double to_f64(float x) { return x; }
 inline double to_f64(bf16 x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
@@ -92,8 +98,8 @@ inline double to_f64(f16 x) {
     return std::bit_cast<double>(std::bit_cast<uint64_t>(magnitude) | static_cast<uint64_t>(x.bits & 0x8000) << 48);
 }
 
-// Rounds once, from f64, to nearest even; overflow gives infinity, NaN stays NaN. `kDigits` counts the significand with
-// its leading bit, `kMinExponent` is the exponent of the smallest normal number.
+// Rounds once, from f64, to nearest even; overflow gives infinity, NaN the one NaN. `kDigits` counts the significand
+// with its leading bit, `kMinExponent` is the exponent of the smallest normal number.
 template <int kDigits, int kMinExponent, int kMaxExponent>
 double round_to_grid(double x) {
     if (!std::isfinite(x) || x == 0) return x;
@@ -104,15 +110,16 @@ double round_to_grid(double x) {
 
 template <typename T>
 T from_f64(double x) {
+    x = one_nan(x);
     if constexpr (std::is_floating_point_v<T>) {
         return static_cast<T>(x);
     } else if constexpr (std::is_same_v<T, bf16>) {
         const auto bits = std::bit_cast<uint32_t>(static_cast<float>(round_to_grid<8, -126, 127>(x)));
-        return bf16{static_cast<uint16_t>(std::isnan(x) ? bits >> 16 | 0x40 : bits >> 16)};
+        return bf16{static_cast<uint16_t>(bits >> 16)};
     } else {
         const double r = round_to_grid<11, -14, 15>(x);
         const uint16_t sign = std::signbit(x) ? 0x8000 : 0;
-        if (std::isnan(r)) return f16{static_cast<uint16_t>(sign | 0x7E00)};
+        if (std::isnan(r)) return f16{0x7E00};
         if (std::isinf(r)) return f16{static_cast<uint16_t>(sign | 0x7C00)};
         const double magnitude = std::fabs(r);
         if (magnitude < std::ldexp(1.0, -14))

@@ -26,7 +26,7 @@ class Piece {
 class Scratch {
   public:
     template <typename T>
-    Piece<T> book(int64_t count, int64_t slots = 1) {
+    constexpr Piece<T> book(int64_t count, int64_t slots = 1) {
         Piece<T> piece;
         piece.offset_ = bytes_;
         overflow_ |= __builtin_mul_overflow(count, static_cast<int64_t>(sizeof(T)), &piece.stride_);
@@ -39,15 +39,17 @@ class Scratch {
     }
 
     // As many bytes as the product of the factors, which may be too large for a number.
-    Piece<std::byte> book_bytes(std::initializer_list<int64_t> factors, int64_t slots = 1) {
+    constexpr Piece<std::byte> book_bytes(std::initializer_list<int64_t> factors, int64_t slots = 1) {
         int64_t bytes = 1;
         for (const int64_t factor : factors) overflow_ |= __builtin_mul_overflow(bytes, factor, &bytes);
         return book<std::byte>(bytes, slots);
     }
 
     // What to ask the caller for: all pieces, and room to round any address up.
-    int64_t bytes() const { return bytes_ == 0 ? 0 : bytes_ + kScratchAlign; }
-    bool overflow() const { return overflow_ || bytes_ > std::numeric_limits<int64_t>::max() - kScratchAlign; }
+    constexpr int64_t bytes() const { return bytes_ == 0 ? 0 : bytes_ + kScratchAlign; }
+    constexpr bool overflow() const {
+        return overflow_ || bytes_ > std::numeric_limits<int64_t>::max() - kScratchAlign;
+    }
     // Where the pieces begin in what the caller gave: kernels load whole vectors.
     static std::byte* align(std::byte* workspace) {
         constexpr uintptr_t kLine = 64;
@@ -58,5 +60,10 @@ class Scratch {
     int64_t bytes_ = 0;
     bool overflow_ = false;
 };
+static_assert([] {
+    Scratch scratch;
+    scratch.book_bytes({4, 3, kScratchAlign}, 2);
+    return scratch.bytes() == 24 * kScratchAlign + kScratchAlign && !scratch.overflow();
+}());
 
 }  // namespace gradus

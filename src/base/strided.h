@@ -27,7 +27,7 @@ struct Strided {
     float f32(std::byte* const* address, int64_t i, int64_t j = 0) const {
         return load_element<float>(at(address, i, j));
     }
-    void put(std::byte* const* address, int64_t i, float value) const { store_element(at(address, i), value); }
+    void put(std::byte* const* address, int64_t i, float value) const { store_element(at(address, i), one_nan(value)); }
     // int32 or int64
     int64_t index(std::byte* const* address, int64_t i, int64_t j = 0, int64_t k = 0) const {
         const std::byte* from = at(address, i, j, k);

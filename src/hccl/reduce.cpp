@@ -1,6 +1,5 @@
 #include "hccl/reduce.h"
 
-#include <limits>
 #include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
@@ -15,8 +14,6 @@ HWY_BEFORE_NAMESPACE();
 namespace gradus::hccl {
 namespace HWY_NAMESPACE {
 using namespace gradus::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
-
-HWY_INLINE V32 if_nan(V32 x, V32 yes, V32 no) { return hn::IfThenElse(hn::IsNaN(x), yes, no); }
 
 // Of two equal numbers: zeros of different sign differ in one bit, which `and` clears and `or` sets.
 template <HcclReduceOp kOp>
@@ -35,11 +32,6 @@ HWY_INLINE V32 combine(V32 a, V32 b) {
 template <HcclReduceOp kOp>
 HWY_INLINE Pair combine(Pair a, Pair b) {
     return {combine<kOp>(a.first, b.first), combine<kOp>(a.second, b.second)};
-}
-
-HWY_INLINE Pair one_nan(Pair x) {
-    const V32 nan = hn::Set(F32(), std::numeric_limits<float>::quiet_NaN());
-    return {if_nan(x.first, nan, x.first), if_nan(x.second, nan, x.second)};
 }
 
 template <typename T, HcclReduceOp kOp>
@@ -83,8 +75,7 @@ void reduce_scalars(const std::byte* const* sources, uint32_t count, std::byte* 
             for (int64_t i = 0; i < n; ++i) total[i] = combine_scalar<T, kOp>(total[i], from[i]);
         }
         if constexpr (std::is_same_v<T, double>)
-            for (int64_t i = 0; i < n; ++i)
-                total[i] = total[i] != total[i] ? std::numeric_limits<double>::quiet_NaN() : total[i];
+            for (int64_t i = 0; i < n; ++i) total[i] = gradus::one_nan(total[i]);
         std::memcpy(reinterpret_cast<T*>(to) + begin, total, static_cast<size_t>(n) * sizeof(T));
     }
 }

@@ -97,15 +97,35 @@ HWY_INLINE void copy_past(std::byte* to, const std::byte* from, int64_t bytes) {
     std::memcpy(to + end, from + end, static_cast<size_t>(bytes - end));
 }
 
+// Whether there was a NaN among results, for an addition each: to make them one NaN on the way costs more (a tenth of
+// bf16 SwiGLU's gradient). Infinities of both signs look like one.
+class Seen {
+  public:
+    HWY_INLINE Seen() : sum_(hn::Zero(F32())) {}  // an implicit one has no target
+    HWY_INLINE void look_at(Pair v) { sum_ = hn::Add(sum_, hn::Add(v.first, v.second)); }
+    HWY_INLINE bool nan() const { return !hn::AllFalse(F32(), hn::IsNaN(sum_)); }
+
+  private:
+    V32 sum_;
+};
+// Results as they should be, where there may be a NaN among them: all are the same one.
+template <typename T, size_t kRows>
+HWY_NOINLINE void settle_nans(int64_t n, const std::array<T*, kRows>& row) {
+    for (T* to : row)
+        each_pair(n, [=](int64_t i, auto part) HWY_ATTR { store(to + i, part, one_nan(load(to + i, part))); });
+}
+
 // Where a loop over rows puts its results.
 template <bool kPast_, typename T, size_t kRows>
 struct Places {
     static constexpr bool kPast = kPast_;
     std::array<T*, kRows> row;
     int64_t first;  // what `row` points to
+    Seen& seen;
 
     template <size_t kRow, NaNs kNaNs = NaNs::any, typename P>
     HWY_INLINE void put(int64_t i, P part, Pair v) const {
+        seen.look_at(v);
         HWY_NAMESPACE::put<kPast, kNaNs>(row[kRow] + (i - first), part, v);
     }
 };
@@ -119,9 +139,11 @@ struct Turn {
     T* row;
     T (*stage)[kElements];
     int64_t first;
+    Seen& seen;
 
     template <size_t kRow, NaNs kNaNs = NaNs::any>
     HWY_INLINE void put(int64_t i, Full, Pair v) const {
+        seen.look_at(v);
         if constexpr (kRow == 0)
             stream_pair<kNaNs>(row + i, v);
         else
@@ -140,11 +162,11 @@ HWY_INLINE bool pages_apart(const std::array<T*, kRows>& row) {
 }
 // The results from i on, while there are whole turns; where it ended. row + i begins a line.
 template <typename T, size_t kRows, typename F>
-HWY_INLINE int64_t in_turns(int64_t i, int64_t n, const std::array<T*, kRows>& row, const F& f) {
+HWY_INLINE int64_t in_turns(int64_t i, int64_t n, const std::array<T*, kRows>& row, Seen& seen, const F& f) {
     using Taken = Turn<T, kRows>;
     alignas(kLineBytes) T stage[kRows][Taken::kElements];  // one more than is used, as kRows may be 1
     for (; i + Taken::kElements <= n; i += Taken::kElements) {
-        const Taken turn{row[0], stage, i};
+        const Taken turn{row[0], stage, i, seen};
         for (int64_t j = i; j < i + Taken::kElements; j += static_cast<int64_t>(pair_lanes())) f(j, Full(), turn);
         for (size_t k = 1; k < kRows; ++k)
             copy_past(reinterpret_cast<std::byte*>(row[k] + i), reinterpret_cast<const std::byte*>(stage[k - 1]),
@@ -169,21 +191,21 @@ enum class Cut { anywhere, in_pairs };
 template <typename T>
 inline constexpr Cut kCutOfStored = std::is_same_v<T, bf16> ? Cut::in_pairs : Cut::anywhere;
 
-// each_pair for a loop with results of n elements each: f(i, part, places). Past the cache it begins at a line of the
-// results, once a short head is done; results that do not share their lines, or cannot, take turns on a stage.
-template <bool kPast, Cut kCut = Cut::anywhere, typename T, size_t kRows, typename F>
-HWY_INLINE void each_result(int64_t n, const std::array<T*, kRows>& row, const F& f) {
+// Past the cache a loop begins at a line of the results, once a short head is done; results that do not share their
+// lines, or cannot, take turns on a stage.
+template <bool kPast, Cut kCut, typename T, size_t kRows, typename F>
+HWY_INLINE void put_each(int64_t n, const std::array<T*, kRows>& row, Seen& seen, const F& f) {
     const auto step = static_cast<int64_t>(pair_lanes());
-    const Places<false, T, kRows> cached{row, 0};
+    const Places<false, T, kRows> cached{row, 0, seen};
     if constexpr (!kPast || HWY_TARGET == HWY_SCALAR)  // which has no such stores
         return each_pair(n, [&](int64_t i, auto part) HWY_ATTR { f(i, part, cached); });
     const int64_t line = head_of(row);
     if (line >= 0 && (kCut == Cut::anywhere || line % step == 0)) {
-        const Places<true, T, kRows> past{row, 0};
+        const Places<true, T, kRows> past{row, 0, seen};
         const int64_t head = std::min(line, n);
         int64_t i = 0;
         for (; i < head; i = std::min(i + step, head)) f(i, Part{std::min(step, head - i)}, cached);
-        if (pages_apart(row)) i = in_turns(i, n, row, f);
+        if (pages_apart(row)) i = in_turns(i, n, row, seen, f);
         for (; i + step <= n; i += step) f(i, Full(), past);
         if (i < n) f(i, Part{n - i}, cached);
         return;
@@ -192,13 +214,21 @@ HWY_INLINE void each_result(int64_t n, const std::array<T*, kRows>& row, const F
     alignas(kLineBytes) T stage[kRows][kStage];
     for (int64_t begin = 0; begin < n; begin += kStage) {
         const int64_t count = std::min(kStage, n - begin);
-        Places<false, T, kRows> staged{{}, begin};
+        Places<false, T, kRows> staged{{}, begin, seen};
         for (size_t k = 0; k < kRows; ++k) staged.row[k] = stage[k];
         each_pair(count, [&](int64_t i, auto part) HWY_ATTR { f(begin + i, part, staged); });
         for (size_t k = 0; k < kRows; ++k)
             copy_past(reinterpret_cast<std::byte*>(row[k] + begin), reinterpret_cast<const std::byte*>(stage[k]),
                       count * int64_t{sizeof(T)});
     }
+}
+
+// each_pair for a loop with results of n elements each: f(i, part, places).
+template <bool kPast, Cut kCut = Cut::anywhere, typename T, size_t kRows, typename F>
+HWY_INLINE void each_result(int64_t n, const std::array<T*, kRows>& row, const F& f) {
+    Seen seen;
+    put_each<kPast, kCut>(n, row, seen, f);
+    if (HWY_UNLIKELY(seen.nan())) settle_nans(n, row);
 }
 
 }  // namespace HWY_NAMESPACE

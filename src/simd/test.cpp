@@ -30,6 +30,7 @@ struct Functions {
     Two max_or_nan, min_or_nan;
     void (*times_exp)(const float* u, const float* v, const float* x, float* y, int64_t n);
     void (*to_bf16)(const float* x, bf16* y, int64_t n);
+    void (*to_bf16_from_16bit)(const float* x, bf16* y, int64_t n);
     void (*copy_past)(std::byte* to, const std::byte* from, int64_t bytes);
     void (*results_f32)(const float* x, float* same, float* twice, int64_t n);
     void (*results_bf16)(const bf16* x, bf16* same, bf16* twice, int64_t n);
@@ -57,12 +58,13 @@ void apply_times_exp(const float* u, const float* v, const float* x, float* y, i
     });
 }
 // Lanes as they come: element 2k is lane k of the first vector.
+template <NaNs kNaNs>
 void apply_to_bf16(const float* x, bf16* y, int64_t n) {
     const auto lanes = static_cast<int64_t>(pair_lanes());
     HWY_ALIGN float even_odd[2 * HWY_MAX_BYTES / sizeof(float)];
     for (int64_t i = 0; i < n; i += lanes) {
         for (int64_t k = 0; k < lanes; ++k) even_odd[k % 2 * lanes / 2 + k / 2] = x[i + k];
-        store_pair<NaNs::of_16bit_inputs>(y + i, load_pair(even_odd));
+        store_pair<kNaNs>(y + i, load_pair(even_odd));
     }
 }
 void apply_copy(std::byte* to, const std::byte* from, int64_t bytes) { copy_past(to, from, bytes); }
@@ -86,7 +88,8 @@ Functions functions() {
             &apply<max_or_nan>,
             &apply<min_or_nan>,
             &apply_times_exp,
-            &apply_to_bf16,
+            &apply_to_bf16<NaNs::any>,
+            &apply_to_bf16<NaNs::of_16bit_inputs>,
             &apply_copy,
             &apply_results<float>,
             &apply_results<bf16>};
@@ -236,19 +239,20 @@ TEST(Simd, MaximumMinimumClamp) {
 TEST(Simd, RoundsToBf16) {
     std::vector<float> x;
     for (uint32_t high = 0; high < 65536; ++high)
-        for (const uint32_t low : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu}) {
-            const auto value = std::bit_cast<float>(high << 16 | low);
-            if (!std::isnan(value) || low == 0) x.push_back(value);  // the NaNs of 16-bit inputs
-        }
+        for (const uint32_t low : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu})
+            x.push_back(std::bit_cast<float>(high << 16 | low));
     while (x.size() % 64 != 0) x.push_back(0);
     on_every_isa([&x](const Functions& f) {
-        std::vector<bf16> y(x.size());
+        std::vector<bf16> y(x.size()), z(x.size());
         f.to_bf16(x.data(), y.data(), static_cast<int64_t>(x.size()));
+        f.to_bf16_from_16bit(x.data(), z.data(), static_cast<int64_t>(x.size()));
         for (size_t i = 0; i < x.size(); ++i) {
-            if (std::isnan(x[i]))
-                ASSERT_TRUE(std::isnan(to_f64(y[i]))) << i;
-            else
-                ASSERT_EQ(y[i].bits, from_f64<bf16>(x[i]).bits) << x[i];
+            const bool nan = std::isnan(x[i]), from_16bit = std::bit_cast<uint32_t>(x[i]) % 65536 == 0;
+            ASSERT_EQ(y[i].bits, nan ? 0x7FC0 : from_f64<bf16>(x[i]).bits) << x[i];
+            if (!nan)
+                ASSERT_EQ(z[i].bits, y[i].bits) << x[i];
+            else if (from_16bit)
+                ASSERT_TRUE(std::isnan(to_f64(z[i]))) << i;
         }
     });
 }

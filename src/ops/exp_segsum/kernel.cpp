@@ -78,7 +78,8 @@ HWY_INLINE void forward_group(int64_t first, int64_t size, const ForwardColumns&
         const Wide step = set_wide(columns.step[lane_of<T>(first + r)]);
         return kProducts ? value * step : value + step;
     };
-    const auto power = [](const Wide& value) HWY_ATTR { return kProducts ? narrow(value) : exp(narrow(value)); };
+    const auto power = [](const Wide& value)
+                           HWY_ATTR { return kProducts ? narrow(value) : one_nan(exp(narrow(value))); };
     const auto place = [&](int r, int64_t j, Pair v)
                            HWY_ATTR { put<kPast, NaNs::of_16bit_inputs>(to + r * pitch + j, Full(), v); };
 
@@ -355,7 +356,7 @@ void backward_store(const BackwardColumns& columns, int64_t size, void* out, int
     for (int64_t j = 0; j < size; j += lanes) {
         const int64_t n = std::min(lanes, size - j);
         for (int64_t k = 0; k < n; ++k) wide[lane_of<T>(k)] = static_cast<float>(columns.result[j + k]);
-        store_pair(stored, load_pair(wide));
+        store_pair(stored, one_nan(load_pair(wide)));
         scatter(reinterpret_cast<std::byte*>(static_cast<T*>(out) + j * step), step,
                 reinterpret_cast<const std::byte*>(stored), n, sizeof(T));
     }

@@ -10,7 +10,7 @@ void put_copies(const AttentionPlan& plan, std::byte* const* address, int64_t ro
                 Softmax softmax) noexcept {
     for (int64_t copy = 0; copy < kCopies; ++copy) {
         store_element(plan.views.max.at(address, row, head, copy), softmax.max);
-        store_element(plan.views.sum.at(address, row, head, copy), softmax.sum);
+        store_element(plan.views.sum.at(address, row, head, copy), one_nan(softmax.sum));
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -114,7 +115,12 @@ void forward_short(const ForwardRows& a) noexcept {
             fetch_pair<kNextRow<T>>(next, i);
             if (i < waiting) before.put_at(i, Full());
         });
-        before = {z, row_of<T>(a.y, r), set_pair(1.0f / sum.value())};
+        float total = sum.value();
+        if (HWY_UNLIKELY(std::isnan(total))) {  // so is all of the row, and everywhere the same
+            total = std::numeric_limits<float>::quiet_NaN();
+            std::fill_n(z, (n + step - 1) / step * step, total);
+        }
+        before = {z, row_of<T>(a.y, r), set_pair(1.0f / total)};
         waiting = !kPast || behind_line(before.y) == 0 ? whole : 0;
         if (waiting == 0)
             before.all(n);

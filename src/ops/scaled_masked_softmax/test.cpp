@@ -241,7 +241,7 @@ TEST(ScaledMaskedSoftmax, MaskedIsAbsent) {
 // Rows with one or two special values among ordinary ones; the reference is IEEE's evaluation of the formula.
 TEST(ScaledMaskedSoftmax, SpecialValues) {
     const double inf = HUGE_VAL, nan = std::nan("");
-    const std::vector<double> specials = {nan, inf, -inf, 0.0, -0.0, 1e-40, -3e38, 60000, 1};
+    const std::vector<double> specials = {nan, -nan, inf, -inf, 0.0, -0.0, 1e-40, -3e38, 60000, 1};
     for (const std::string& isa : instruction_sets()) {
         const Option cap("max_isa", isa);
         for (const aclDataType type : kTypes)

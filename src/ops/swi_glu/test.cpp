@@ -132,9 +132,9 @@ TEST(SwiGlu, SpecialValues) {
         const Option cap("max_isa", isa);
         for (const aclDataType type : kTypes) {
             std::vector<double> as, bs, gs;
-            for (const double a : {nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 30.0, 1e4, -200.0, -1e4, 1e-40, 3e38})
-                for (const double b : {1.0, -2.0, 0.0, -0.0, inf, -inf, nan, 1e-40})
-                    for (const double g : {1.0, -2.0, 0.0, inf, nan}) {
+            for (const double a : {nan, -nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 30.0, 1e4, -200.0, -1e4, 1e-40, 3e38})
+                for (const double b : {1.0, -2.0, 0.0, -0.0, inf, -inf, nan, -nan, 1e-40})
+                    for (const double g : {1.0, -2.0, 0.0, inf, nan, -nan}) {
                         // σ of a far negative a is 0 in f32 and not in f64; times inf both are IEEE's answer
                         if (a < -100 && std::isfinite(a) && (std::isinf(b) || std::isinf(g))) continue;
                         as.push_back(a), bs.push_back(b), gs.push_back(g);
