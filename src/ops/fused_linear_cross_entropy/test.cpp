@@ -44,7 +44,7 @@ TEST(FusedCrossEntropyLossWithMaxSum, Values) {
                           max = random.normals(ACL_FLOAT, {tokens}, 5);
                     const Array sum = random.filled(ACL_FLOAT, {tokens}, [&] { return random.uniform(0.5, 100); });
                     const Array predicted = random.normals(ACL_FLOAT, {tokens});
-                    if (tokens == 3) logits.set(5, std::nan("")), logits.set(40, -HUGE_VAL), max.set(2, -90);
+                    if (tokens == 3) logits.set(5, -std::nan("")), logits.set(40, -HUGE_VAL), max.set(2, -90);
                     Call call = loss_call(max, sum, predicted, &logits);
                     if (tokens > 1)
                         for (Call::Tensor& t : call.tensors) t.layout = random.layout(t.values.shape);
