@@ -29,7 +29,7 @@ class Array {
     std::vector<std::byte> bytes;
 
     int64_t size() const { return numel(shape); }
-    int64_t item() const { return static_cast<int64_t>(aclDataTypeSize(type)); }
+    int64_t item() const;  // bytes
     double at(int64_t i) const;
     void set(int64_t i, double value);                    // rounds once, to nearest even
     bool operator==(const Array& other) const = default;  // bit by bit
