@@ -78,7 +78,7 @@ Planned plan_grad(const Call& call) {
     const TensorView &input = call.view(kInput), &weight = call.view(kWeight);
     const int64_t tokens = input.of(0), hidden = input.of(1), words = weight.of(0);
     if (hidden == 0 || (tokens == 0 && words == 0)) return result;
-    const bool golden = call.config.golden(), empty = tokens == 0 || words == 0;
+    const bool golden = call.config.golden(), empty = tokens == 0 || words == 0, softmax = call.given(kSoftmax);
     LossGradPlan plan;
     plan.sizes = {tokens, hidden, words};
     plan.views = {{kGrad, call.view(kGrad)},
@@ -86,12 +86,12 @@ Planned plan_grad(const Call& call) {
                   {kWeight, weight},
                   {kTargetMask, call.view(kTargetMask)},
                   {kMaskedTarget, call.view(kMaskedTarget)},
-                  call.given(kMax) ? Strided(kMax, call.view(kMax)) : Strided(),
-                  call.given(kSum) ? Strided(kSum, call.view(kSum)) : Strided(),
-                  call.given(kSoftmax) ? Strided(kSoftmax, call.view(kSoftmax)) : Strided(),
+                  softmax ? Strided() : Strided(kMax, call.view(kMax)),  // which may be anything beside it
+                  softmax ? Strided() : Strided(kSum, call.view(kSum)),
+                  softmax ? Strided(kSoftmax, call.view(kSoftmax)) : Strided(),
                   {kInputGrad, call.view(kInputGrad)},
                   {kWeightGrad, call.view(kWeightGrad)},
-                  call.given(kSoftmax),
+                  softmax,
                   call.view(kTargetMask).dtype == DType::u8};
     plan.slots = call.config.num_threads;
     if (!empty && !golden) {

@@ -155,7 +155,8 @@ TEST(FusedLinearCrossEntropyLossGrad, Refusals) {
     // with softmax, the statistics are not looked at; a longer mask will do
     const Call::Results want = grad_call(true).run();
     Call more = grad_call(true);
-    more.in("logitsMaxOptional", Array(ACL_FLOAT, {3})).in("sumExpLogitsOptional", Array(ACL_FLOAT, {2, 2}));
+    more.in("logitsMaxOptional", Array(ACL_FLOAT, {3}));
+    more.in("sumExpLogitsOptional", Array(ACL_FLOAT, {2, 1, 1, 1, 1, 1, 1, 2}));
     Array longer(ACL_UINT8, {9});
     std::copy_n(more.tensor("targetMask").values.bytes.begin(), 2, longer.bytes.begin());
     more.tensor("targetMask").values = longer;
