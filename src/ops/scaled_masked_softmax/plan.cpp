@@ -108,7 +108,7 @@ Planned planned(const Call& call, const std::array<Given, kOperands>& given, siz
     plan.result = given.back().view.dtype;
     plan.mistake = call.config.known_mistake;
     plan.slots = call.config.num_threads;
-    plan.scale = static_cast<float>(scale);
+    plan.scale = one_nan(static_cast<float>(scale));  // stores into 16 bits rely on a plain NaN
     const int64_t elements = given[0].view.numel();
     for (Walked& operand : plan.operand) {
         result.bytes += elements * operand.item * (is_golden ? 16 : 1);

@@ -1,6 +1,7 @@
 // ScaledMaskedSoftmax and ScaledMaskedSoftmaxBackward against the formula in f64, through the public C interface.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 
 #include "ops/scaled_masked_softmax/test_problem.h"
@@ -264,6 +265,13 @@ TEST(ScaledMaskedSoftmax, SpecialValues) {
                 p.backward_answer = gradient(g, p.y, mask, scale);
                 p.expect(false);
             }
+    }
+    // a scale whose bits are all set is a NaN in 16 bits, too
+    for (const aclDataType type : kTypes) {
+        const Array x = filled(type, {1, 1, 2, 70}, {1}), none(ACL_BOOL, x.shape);
+        const Problem spoilt(x, none, x, std::bit_cast<double>(~uint64_t{0} >> 1));
+        const Array y = spoilt.forward().run().at("y"), out = spoilt.backward().run().at("out");
+        for (int64_t i = 0; i < x.size(); ++i) ASSERT_TRUE(is_the_nan(y, i) && is_the_nan(out, i)) << i;
     }
     // every score −inf is NaN, but for masked ones, which are larger
     const Problem p(filled(ACL_FLOAT, {1, 1, 2, 4}, {-inf}), filled(ACL_BOOL, {1, 1, 2, 4}, {0, 0, 0, 0, 0, 1, 1, 0}),
