@@ -98,8 +98,8 @@ inline double to_f64(f16 x) {
     return std::bit_cast<double>(std::bit_cast<uint64_t>(magnitude) | static_cast<uint64_t>(x.bits & 0x8000) << 48);
 }
 
-// Rounds once, from f64, to nearest even; overflow gives infinity, NaN the one NaN. `kDigits` counts the significand
-// with its leading bit, `kMinExponent` is the exponent of the smallest normal number.
+// Rounds once, from f64, to nearest even; overflow gives infinity, NaN stays NaN. `kDigits` counts the significand with
+// its leading bit, `kMinExponent` is the exponent of the smallest normal number.
 template <int kDigits, int kMinExponent, int kMaxExponent>
 double round_to_grid(double x) {
     if (!std::isfinite(x) || x == 0) return x;

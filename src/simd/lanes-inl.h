@@ -99,9 +99,9 @@ HWY_INLINE PairMask below(Pair a, float bound) {  // NaN is not
 }
 HWY_INLINE bool any_of(PairMask mask) { return !hn::AllFalse(F32(), hn::Or(mask.first, mask.second)); }
 
+HWY_INLINE V32 if_nan(V32 x, V32 yes, V32 no) { return hn::IfThenElse(hn::IsNaN(x), yes, no); }
 // Every NaN as the same one, the quiet one without a sign. Which of two an operation keeps is left to the order of its
 // operands, and that to the compiler: a tail may choose another one than the loop before it.
-HWY_INLINE V32 if_nan(V32 x, V32 yes, V32 no) { return hn::IfThenElse(hn::IsNaN(x), yes, no); }
 HWY_INLINE V32 one_nan(V32 x) { return if_nan(x, hn::Set(F32(), std::numeric_limits<float>::quiet_NaN()), x); }
 HWY_INLINE Pair one_nan(Pair x) { return {one_nan(x.first), one_nan(x.second)}; }
 
