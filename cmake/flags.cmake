@@ -20,6 +20,7 @@ add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=
 # with every row. tests/check_hardening.sh looks for it in the files.
 set(GRADUS_HARDENING on CACHE STRING "on; off or kernels (those, too) to measure what it costs")
 set(kernel_options "")
+set(assertions "")
 add_library(gradus_hardening INTERFACE)
 target_link_options(gradus_hardening INTERFACE -Wl,-z,relro,-z,now,-z,noexecstack,--as-needed)
 if(NOT GRADUS_HARDENING STREQUAL "off" AND NOT GRADUS_COMPILER_SANITIZE)  # a sanitizer sees more, and wants its own calls
@@ -35,14 +36,12 @@ if(NOT GRADUS_HARDENING STREQUAL "off" AND NOT GRADUS_COMPILER_SANITIZE)  # a sa
     set(kernel_options -fno-stack-protector -fno-stack-clash-protection -U_FORTIFY_SOURCE)
   endif()
 endif()
+if(NOT GRADUS_HARDENING STREQUAL "off")
+  set(assertions _GLIBCXX_ASSERTIONS)
+endif()
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES C CXX)
 
-function(gradus_assertions)
-  if(NOT GRADUS_HARDENING STREQUAL "off")
-    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_DEFINITIONS _GLIBCXX_ASSERTIONS)
-  endif()
-endfunction()
 function(gradus_kernels)
   set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS ${kernel_options})
 endfunction()

@@ -8,7 +8,6 @@ namespace gradus::fuzz {
 namespace {
 
 constexpr int32_t kSoon = 3;  // milliseconds; of what must not come
-constexpr int kAny = -1;      // any code but 0
 constexpr int kOtherContext = ACL_ERROR_RT_STREAM_CONTEXT, kStreamTimeout = ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
               kEventTimeout = ACL_ERROR_RT_EVENT_SYNC_TIMEOUT;
 

@@ -9,8 +9,6 @@
 namespace gradus::fuzz {
 namespace {
 
-constexpr int kAny = -1;  // any code but 0
-
 std::atomic<int64_t> moments = 0;
 
 // Not where work is held back until somebody needs it: then they are as unordered as on the device.

@@ -47,6 +47,7 @@ class Program {
 
   private:
     static constexpr size_t kBytes = 64;
+    static constexpr int kAny = -1;  // a code: any but 0
     struct Stream {
         aclrtStream handle;
         int model, context;

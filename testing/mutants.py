@@ -97,7 +97,7 @@ class Build:
             words = shlex.split(entry['command'])
             output = words[words.index('-o') + 1]
             source = os.path.relpath(entry['file'], ROOT)
-            if 'gradus_objects.dir' in output:
+            if re.search(r'/gradus_(layers|observers|operators)\.dir/', output):
                 self.objects[source] = output
                 self.commands[source] = self.without_ballast(words, output, entry['file'])
             elif source.startswith('src/') and output.startswith('tests/'):

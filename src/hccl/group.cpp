@@ -21,7 +21,7 @@ struct Group {
     std::vector<std::unique_ptr<Init>> inits;
     std::vector<PendingBatch> batches;
 };
-thread_local std::unique_ptr<Group> group;
+thread_local std::unique_ptr<Group> open_group;
 
 // A handle that stands for nothing yet.
 class Reserved {
@@ -106,26 +106,26 @@ struct Together {
 
 }  // namespace
 
-bool in_group() noexcept { return group != nullptr; }
+bool in_group() noexcept { return open_group != nullptr; }
 
 Status enter_group_as(GroupKind kind) {
-    if (!group) return {};
-    if (group->kind != GroupKind::none && group->kind != kind)
+    if (!open_group) return {};
+    if (open_group->kind != GroupKind::none && open_group->kind != kind)
         return {HCCL_E_PARA, "a group has either inits, or sends and receives, or collectives"};
-    group->kind = kind;
+    open_group->kind = kind;
     return {};
 }
 
 Status begin_group() {
-    if (!group) group = std::make_unique<Group>();
-    ++group->depth;
+    if (!open_group) open_group = std::make_unique<Group>();
+    ++open_group->depth;
     return {};
 }
 
 Status end_group() {
-    if (!group) return {HCCL_E_PARA, "no HcclGroupStart came before"};
-    if (--group->depth > 0) return {};
-    const std::unique_ptr<Group> ended = std::move(group);
+    if (!open_group) return {HCCL_E_PARA, "no HcclGroupStart came before"};
+    if (--open_group->depth > 0) return {};
+    const std::unique_ptr<Group> ended = std::move(open_group);
     GRADUS_TRY(make_together(ended->inits));
     Status first;  // that is wrong; whoever waits for one of the others gets it
     for (PendingBatch& pending : ended->batches) {
@@ -149,9 +149,9 @@ Status make_together(const std::vector<std::unique_ptr<Init>>& inits) {
 }
 
 Status make_communicator(std::unique_ptr<Init> init) {
-    if (group) {
+    if (open_group) {
         GRADUS_TRY(enter_group_as(GroupKind::inits));
-        group->inits.push_back(std::move(init));
+        open_group->inits.push_back(std::move(init));
         return {};
     }
     Reserved place;  // as above
@@ -162,11 +162,11 @@ Status make_communicator(std::unique_ptr<Init> init) {
 }
 
 Status add_transfer(const std::shared_ptr<Communicator>& comm, const Transfer& transfer, aclrtStream stream) {
-    if (!group) return submit(comm, Batch{transfer}, stream);
+    if (!open_group) return submit(comm, Batch{transfer}, stream);
     GRADUS_TRY(enter_group_as(GroupKind::transfers));
-    for (PendingBatch& pending : group->batches)
+    for (PendingBatch& pending : open_group->batches)
         if (pending.comm == comm && pending.stream == stream) return pending.batch.push_back(transfer), Status();
-    group->batches.push_back({comm, stream, {transfer}});
+    open_group->batches.push_back({comm, stream, {transfer}});
     return {};
 }
 

@@ -11,7 +11,7 @@
 namespace gradus::hccl {
 namespace {
 
-constexpr size_t kLine = 64;             // pieces begin at whole lines, so that elements stay whole
+constexpr size_t kUnit = 64;             // pieces begin at whole lines, so that elements stay whole
 constexpr uint64_t kMeeting = 32 << 10;  // bytes that are read and added while ranks meet once
 
 struct Rounds {
@@ -45,7 +45,7 @@ struct Rounds {
         const uint64_t begin = std::min(block.bytes, k * piece);
         return {block.offset + begin, std::min(piece, block.bytes - begin)};
     }
-    uint64_t piece_for(uint64_t ways) const { return std::max<uint64_t>(transport.chunk() / ways / kLine, 1) * kLine; }
+    uint64_t piece_for(uint64_t ways) const { return std::max<uint64_t>(transport.chunk() / ways / kUnit, 1) * kUnit; }
 
     // round(k) until pieces of so many bytes have moved the largest block; once in any case, to agree.
     template <typename Round>

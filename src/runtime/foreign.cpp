@@ -77,15 +77,15 @@ Text find_foreign() {
     return {};
 }
 
-constinit std::atomic<bool> alone = false;  // it was looked, and nothing was found
+constinit std::atomic<bool> none_found = false;  // it was looked, and nothing was found
 
 }  // namespace
 
 Status check_no_foreign_cann(int code) {
-    if (alone.load(std::memory_order_relaxed)) return {};
+    if (none_found.load(std::memory_order_relaxed)) return {};
     const Text path = find_foreign();  // by several threads perhaps, who find the same
-    alone = path.empty();
-    if (alone) return {};
+    none_found = path.empty();
+    if (none_found) return {};
     return {code, concat("a CANN library is loaded in this process (", path,
                          "); Gradus stands in for CANN and cannot share a process with it: start with one of the two")};
 }

@@ -16,7 +16,6 @@ namespace {
 using Bits = std::map<std::string, std::vector<std::byte>>;
 
 constexpr Kind kKinds[] = {Kind::memory, Kind::mapping, Kind::thread};
-constexpr const char* kWords[] = {"memory", "mapping", "thread"};
 
 // A problem of the catalogue's, and its arguments as the C interface takes them. What a case asks for besides is made
 // here, so that only the library asks for anything while it is refused.

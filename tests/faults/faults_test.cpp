@@ -19,7 +19,6 @@ namespace {
 using testing::take_message;
 
 constexpr int64_t kNever = INT64_MAX;
-constexpr const char* kWords[] = {"memory", "mapping", "thread"};
 
 const Cases& all_cases() {
     static const Cases all = [] {

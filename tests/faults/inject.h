@@ -6,6 +6,7 @@
 namespace gradus::faults {
 
 enum class Kind { memory, mapping, thread };
+inline constexpr const char* kWords[] = {"memory", "mapping", "thread"};
 
 // The nth request from now on is refused, or all from the nth on.
 class Refusing {
