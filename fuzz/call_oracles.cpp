@@ -55,15 +55,17 @@ bool keeps(const cli::Judgement& judgement) {
            (judgement.verdict <= cli::Verdict::rounded && judgement.beyond_kept == 0);
 }
 
-// A factor that is rounded to f16 on the way is off by half a step of the subnormal numbers, where it is one, and no
-// share of the magnitude has that: golden's loops in f16 tell what it leaves. Of results as small as that alone.
+// A factor that is rounded on the way, to f32 or where it is stated to f16, is off by half a step of the subnormal
+// numbers, where it is one, and no share of the magnitude has that: golden's loops in the same type tell what it
+// leaves. Of results as small as that alone.
 bool leaves_subnormal_factors(cli::Question& question, const std::string& name, const cli::Subject& subject) {
-    if (subject.allowance.roundings == 0 || subject.allowance.kernel != ACL_FLOAT16) return false;
-    constexpr double kSmall = 16 * 0x1p-14;
+    const cli::Allowance& allowance = subject.allowance;
+    if (allowance.kernel != ACL_FLOAT && (allowance.kernel != ACL_FLOAT16 || allowance.roundings == 0)) return false;
+    const double small = 16 * cli::grid_of(allowance.kernel).least_normal();
     const cli::Tolerance tolerance(subject);
     for (int64_t i = 0; i < subject.want.count(); ++i) {
         const double want = subject.want.at(i), magnitude = subject.magnitude.at(i);
-        if (!(std::abs(subject.got.at(i) - want) <= tolerance.kept(want, magnitude)) && !(magnitude < kSmall))
+        if (!(std::abs(subject.got.at(i) - want) <= tolerance.kept(want, magnitude)) && !(magnitude < small))
             return false;
     }
     const cli::Answers answers = question.answers(name);
