@@ -283,7 +283,7 @@ case $command in
         else
             need packages.txt
             build release
-            run_tests release
+            run_tests release -j $((jobs + 1))  # some mostly wait, for ranks and for time to pass
         fi
         ;;
     wheel)
