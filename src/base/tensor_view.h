@@ -33,7 +33,11 @@ struct TensorView {
     Extent extent() const;
 
     int64_t of(int dim) const { return size[static_cast<size_t>(dim)]; }
-    int64_t step(int dim) const { return stride[static_cast<size_t>(dim)]; }
+    // In elements. That of a dim with at most one may be anything, also a number whose bytes do not fit: then 1.
+    int64_t step(int dim) const {
+        const auto d = static_cast<size_t>(dim);
+        return size[d] <= 1 && stride[d] > INT64_MAX / 16 ? 1 : stride[d];
+    }
 };
 
 Text shape_text(const TensorView& view);  // "[4, 1, 22016]"

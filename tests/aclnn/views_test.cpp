@@ -370,5 +370,42 @@ TEST(Views, StridesOfSingleElements) {
     EXPECT_EQ(aclrtFree(memory), 0);
 }
 
+// ... of operators that multiply them into bytes, in either precision.
+TEST(Views, StridesOfSingleElementsAreNotMultiplied) {
+    const Option off("limits", "off");
+    Random random("Views.StridesOfSingleElements");
+    for (const Shape& shape : std::vector<Shape>{{1, 1, 1, 1}, {1, 3, 1, 1}, {3, 1, 5, 5}, {1, 1, 4, 4}}) {
+        const Shape rows(shape.begin(), shape.end() - 1);
+        const Array a = random.normals(ACL_FLOAT16, shape), b = random.normals(ACL_FLOAT16, shape);
+        const Call calls[] = {
+            Call("ExpSegsum").in("self", random.normals(ACL_FLOAT16, rows)).out("out", ACL_FLOAT16, shape),
+            Call("ExpSegsumBackward").in("gradOutput", a).in("gradSelf", b).out("gradInput", ACL_FLOAT16, rows),
+            Call("ScaledMaskedSoftmax")
+                .in("x", a)
+                .in("mask", Array(ACL_BOOL, shape))
+                .real("scale", 0.5)
+                .boolean("fixTriuMask", false)
+                .out("y", ACL_FLOAT16, shape),
+            Call("ScaledMaskedSoftmaxBackward")
+                .in("gradOutput", a)
+                .in("y", b)
+                .in("mask", Array(ACL_BOOL, shape))
+                .real("scale", 0.5)
+                .boolean("fixTriuMask", false)
+                .out("out", ACL_FLOAT16, shape)};
+        for (const char* precision : {"fast", "golden"}) {
+            const Option chosen("precision", precision);
+            for (const Call& call : calls) {
+                SCOPED_TRACE(call.op + text(shape) + precision);
+                Call usual = call, huge = call;
+                for (Call::Tensor& tensor : huge.tensors)
+                    for (size_t d = 0; d < tensor.values.shape.size(); ++d)
+                        if (tensor.values.shape[d] == 1) tensor.layout.stride[d] = kHuge;
+                EXPECT_EQ(huge.run(), usual.run());
+            }
+        }
+    }
+}
+
 }  // namespace
 }  // namespace gradus::testing

@@ -65,7 +65,7 @@ void set_walk(Plan<Kernel, kOperands>& plan, std::array<Given, kOperands> given,
         shared.size[d] = shape.size[d];
     }
     const bool turn = shared.step(0) == 0 && shared.step(1) != 0;
-    const size_t outer = turn ? 1 : 0, inner = 1 - outer;
+    const int outer = turn ? 1 : 0, inner = 1 - outer;
     for (size_t k = 0; k < kOperands; ++k) {
         const TensorView& view = given[k].view;
         Walked& to = plan.operand[k];
@@ -73,17 +73,17 @@ void set_walk(Plan<Kernel, kOperands>& plan, std::array<Given, kOperands> given,
         to.written = given[k].written;
         to.item = dtype_size(view.dtype);
         to.offset = view.offset * to.item;
-        to.outer = view.stride[outer] * to.item;
-        to.inner = view.stride[inner] * to.item;
+        to.outer = view.step(outer) * to.item;
+        to.inner = view.step(inner) * to.item;
         to.row = view.step(2) * to.item;
         to.step = view.step(3);
         to.dense = to.step == 1 || view.of(3) == 1;
     }
     plan.matrices = shape.of(0) * shape.of(1);
-    plan.inner = shape.size[inner];
+    plan.inner = shape.of(inner);
     plan.rows = shape.of(2);
     plan.n = shape.of(3);
-    if (shared.stride[inner] == 0) plan.sharing = shared.stride[outer] == 0 ? plan.matrices : plan.inner;
+    if (shared.step(inner) == 0) plan.sharing = shared.step(outer) == 0 ? plan.matrices : plan.inner;
 
     int64_t chunk_rows = kChunkElements / plan.n;
     if (!std::ranges::all_of(plan.operand, &Walked::dense))
