@@ -52,16 +52,16 @@ void Program::host_function(const Stream& stream, bool by_report) {
         });
         return;
     }
-    auto made = std::make_unique<Note>();
+    Note* const made = new_note();
     made->task = by_report ? model_.callback(stream.model) : model_.task(stream.model);
     say((by_report ? "callback " : "function ") + number(made->task) + " on s" + number(stream.model));
     here([&] {
         if (by_report)
-            expect("aclrtLaunchCallback", aclrtLaunchCallback(note, made.get(), ACL_CALLBACK_BLOCK, stream.handle), 0);
+            expect("aclrtLaunchCallback", aclrtLaunchCallback(note, made, ACL_CALLBACK_BLOCK, stream.handle), 0);
         else
-            expect("aclrtLaunchHostFunc", aclrtLaunchHostFunc(stream.handle, note, made.get()), 0);
+            expect("aclrtLaunchHostFunc", aclrtLaunchHostFunc(stream.handle, note, made), 0);
     });
-    notes_.push_back(std::move(made));
+    notes_.push_back(made);
 }
 
 void Program::fill(const Stream& stream) {

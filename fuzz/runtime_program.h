@@ -67,6 +67,7 @@ class Program {
         int task = -1;
     };
 
+    static Note* new_note();
     void step();
     void say(const std::string& words);
     void expect(const char* call, int got, int want);
@@ -109,7 +110,7 @@ class Program {
     std::vector<Event> events_;
     std::vector<Cell> cells_;
     std::vector<void*> dead_;
-    std::vector<std::unique_ptr<Note>> notes_;
+    std::vector<Note*> notes_;
     std::string words_;
     std::atomic<bool> reports_over_ = false;
     std::unique_ptr<std::thread> reporter_;
