@@ -170,7 +170,7 @@ seeded() {  # preset target [option…]: random cases, on every core others
     local preset=$1 target=$2 core
     shift 2
     for ((core = 0; core < jobs; ++core)); do echo $RANDOM; done \
-        | xargs -P "$jobs" -I{} "build/$preset/fuzz/fuzz_$target" "$@" --seed {}
+        | xargs -t -P "$jobs" -I{} "build/$preset/fuzz/fuzz_$target" "$@" --seed {}  # -t: a failure has its seed above it
 }
 check_asan() {
     build asan
@@ -206,7 +206,7 @@ check_numbers() {  # every f32 through exp, on every instruction set, and throug
         | xargs -P "$jobs" -L 1 sh -c 'build/release/testing/$0_test --gtest_filter="$1"'
 }
 check_pages() {
-    build release gradus gradus_cli
+    build release gradus gradus_cli sanitize_planted
     tests/cli/pages.sh build/release/cli/gradus build/pages
 }
 check_valgrind() {

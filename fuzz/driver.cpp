@@ -116,12 +116,12 @@ double resident_mib() {
 }
 
 void run(const Bytes& bytes) {
-    gradus::fuzz::start_watch();
-    if (gradus::fuzz::planted("crash")) raise(SIGSEGV);
-    if (gradus::fuzz::planted("hang")) pause();
     // a block of exactly that size: a sanitizer sees a read behind it
     Bytes exact(bytes);
     exact.shrink_to_fit();
+    gradus::fuzz::begin_case(exact.data(), exact.size());
+    if (gradus::fuzz::planted("crash")) raise(SIGSEGV);
+    if (gradus::fuzz::planted("hang")) pause();
     LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +15,8 @@ namespace {
 
 // Fixed, because a signal may come at any time.
 char current[4096] = "before the first case";
+uint8_t bytes[4096];
+size_t size = 0;
 int patience = 0;
 
 // Never destroyed: they are printed at exit.
@@ -30,11 +33,24 @@ void write_text(const char* text) {
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, std::strlen(text));
 }
 
-void tell_and_end(int signal) {
-    write_text(signal == SIGALRM ? "\nfuzz: oracle hang: the case has not come to its end\nfuzz: case: "
-                                 : "\nfuzz: oracle crash: a signal\nfuzz: case: ");
+void write_case() {
+    write_text("\nfuzz: case: ");
     write_text(current);
     write_text("\n");
+    if (size == 0) return;
+    write_text("fuzz: bytes: ");
+    for (size_t i = 0; i < size; ++i) {
+        constexpr char kDigits[] = "0123456789abcdef";
+        const char digits[] = {kDigits[bytes[i] >> 4], kDigits[bytes[i] & 15], '\0'};
+        write_text(digits);
+    }
+    write_text("\n");
+}
+
+void tell_and_end(int signal) {
+    write_text(signal == SIGALRM ? "\nfuzz: oracle hang: the case has not come to its end"
+                                 : "\nfuzz: oracle crash: a signal");
+    write_case();
     std::signal(signal == SIGALRM ? SIGABRT : signal, SIG_DFL);
     raise(signal == SIGALRM ? SIGABRT : signal);
 }
@@ -64,7 +80,8 @@ void print_counts() {
 }
 
 void fail(const char* oracle, const std::string& what) {
-    std::fprintf(stderr, "\nfuzz: oracle %s: %s\nfuzz: case: %s\n", oracle, what.c_str(), current);
+    std::fprintf(stderr, "\nfuzz: oracle %s: %s", oracle, what.c_str());
+    write_case();
     if (patience > 0) std::signal(SIGABRT, SIG_DFL);  // ours has nothing to add; another engine's keeps the case
     std::abort();
 }
@@ -80,6 +97,10 @@ void watch(int seconds) {
         std::signal(signal, tell_and_end);
 }
 
-void start_watch() { alarm(static_cast<unsigned>(patience)); }
+void begin_case(const uint8_t* data, size_t count) {
+    size = std::min(count, sizeof bytes);
+    std::copy_n(data, size, bytes);
+    alarm(static_cast<unsigned>(patience));
+}
 
 }  // namespace gradus::fuzz

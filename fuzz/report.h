@@ -1,6 +1,7 @@
 // What a target tells about itself: the case that runs, how many of what there were, and which oracle has failed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -22,7 +23,7 @@ bool planted(const char* oracle);
 
 // What is printed with a crash, too; and a case that takes longer than `seconds` is a failure of the oracle "hang".
 void watch(int seconds);
-// Begins a case.
-void start_watch();
+// Begins a case. Its bytes, 4096 at most, are printed with a failure: xxd -r -p makes a file of them.
+void begin_case(const uint8_t* data, size_t size);
 
 }  // namespace gradus::fuzz

@@ -38,7 +38,7 @@ int Model::ask(int stream, Task task) {
 int Model::callback(int stream) {
     const int id = task(stream);
     Stream& of = streams_[static_cast<size_t>(stream)];
-    of.callback = of.tasks + static_cast<int64_t>(of.waiting.size());
+    of.callbacks.push_back(of.tasks + static_cast<int64_t>(of.waiting.size()));
     return id;
 }
 
@@ -138,9 +138,16 @@ void Model::host_waits_for_record(int event) {
 }
 
 void Model::host_waits_for_all() {
-    for (size_t s = 0; s < streams_.size(); ++s)
-        if (behind(host_, static_cast<int>(s), streams_[s].callback) || streams_[s].callback == 0)
-            join(host_, streams_[s].clock);
+    const Clock before = host_;
+    const auto goes_on = [&](const Clock& clock) {  // is behind no callback but those that the host knows of
+        for (size_t s = 0; s < streams_.size(); ++s)
+            for (const int64_t callback : streams_[s].callbacks)
+                if (behind(clock, static_cast<int>(s), callback) && !behind(before, static_cast<int>(s), callback))
+                    return false;
+        return true;
+    };
+    for (const Stream& stream : streams_)
+        if (goes_on(stream.clock)) join(host_, stream.clock);
 }
 
 void Model::host_fills(int index, uint8_t value) {

@@ -25,7 +25,7 @@ class Model {
     int task(int stream) { return ask(stream, {}); }
     int fill(int stream, int cell, uint8_t value) { return ask(stream, {.write = cell, .value = value}); }
     int copy(int stream, int from, int to) { return ask(stream, {.read = from, .write = to}); }
-    // From here on the stream may stand still until a thread of the program has run a callback.
+    // From here on the stream, and who waits for it, may stand still until a thread of the program has run it.
     int callback(int stream);
     void record(int stream, int event);
     void wait(int stream, int event);
@@ -64,8 +64,9 @@ class Model {
     };
     struct Stream {
         Clock clock;
-        int64_t tasks = 0, callback = 0;
-        std::deque<int> waiting;  // behind a wait for a record that has no place yet, and that wait
+        int64_t tasks = 0;
+        std::vector<int64_t> callbacks;  // for a thread of the program, by their numbers
+        std::deque<int> waiting;         // behind a wait for a record that has no place yet, and that wait
     };
     struct Access {
         int stream;

@@ -1,5 +1,6 @@
 #include "fuzz/runtime_program.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
 
@@ -91,8 +92,12 @@ Program::Program(Input& in)
     }
 }
 
+// Late, so that what must not wait for it would be seen to.
 void Program::serve_reports() {
-    while (!reports_over_) aclrtProcessReport(50);
+    while (!reports_over_) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        aclrtProcessReport(50);
+    }
     aclGetRecentErrMsg();
 }
 
