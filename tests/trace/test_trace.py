@@ -174,7 +174,7 @@ class Ends(Case):
                 self.assertEqual([e["args"]["code"] for e in t.calls("aclrtFree")], [107000])
                 self.assertEqual(list(self.folder.glob("*.part")), [])
 
-    @unittest.skipIf("thread" in SANITIZED, "the thread sanitizer does not survive a fork between threads")
+    @unittest.skipIf(SANITIZED, "a compiler's sanitizer does not survive a fork between threads")
     def test_fork(self):
         for way in ("fork", "fork_finalize"):
             with self.subTest(way=way):
@@ -305,7 +305,7 @@ class Tool(Case):
         for shares in out["overlap"].values():
             self.assertEqual("Communication" in shares, program == "ranks")
 
-    @unittest.skipIf("thread" in SANITIZED, "the thread sanitizer does not survive a fork between threads")
+    @unittest.skipIf(SANITIZED, "a compiler's sanitizer does not survive a fork between threads")
     def test_several_processes(self):
         self.gradus("--page", "p.html", "--", HELPER, "fork")
         t = self.timeline("trace.json")
