@@ -159,7 +159,9 @@ void try_command_line(const std::string& text) {
     constexpr const char* kOptions[] = {"--names",  "--json", "--help",      "--version",   "--seed",
                                         "--limits", "--isa",  "--precision", "--precisiom", "--threads"};
     if (words.empty() || std::ranges::count(kCommands, words[0]) == 0) return;
-    if (!is_small(text) || names_a_file(text) || (words[0] == "check" && words.size() < 3)) return;
+    if (!is_small(text) || names_a_file(text)) return;
+    const auto is_argument = [](const std::string& word) { return word[0] != '-' && word.find('=') != word.npos; };
+    if (words[0] == "check" && std::ranges::none_of(words, is_argument)) return;  // all shapes of one operator or more
     for (const std::string& word : words)
         if (word.starts_with("-") && std::ranges::count(kOptions, word.substr(0, word.find('='))) == 0) return;
     set_case("gradus " + cli::quoted(words));

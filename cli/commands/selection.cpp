@@ -24,7 +24,7 @@ Selected split_selection(const std::vector<std::string>& words) {
         const std::string plain = lower(word.starts_with("aclnn") ? word.substr(5) : word);
         const auto whole = [&plain](const Operator& op) { return lower(op.name) == plain; };
         const auto begins = [&plain](const Operator& op) { return lower(op.name).starts_with(plain); };
-        if (std::ranges::any_of(catalogue(), whole) || std::ranges::none_of(catalogue(), begins)) {
+        if (word.empty() || std::ranges::any_of(catalogue(), whole) || std::ranges::none_of(catalogue(), begins)) {
             add(find_operator(word));
             continue;
         }

@@ -35,6 +35,7 @@ class Right(Case):
 
     def test_refusals(self):
         self.refused("check", "SwiGlo", words=["SwiGlo", "SwiGlu"])
+        self.refused("check", "", words=["unknown operator ''"])  # a variable that is not set
         self.refused("check", "SwiGlu", "SwiGluGrad", "x=[5,24]", words=["x=[5,24]", "one operator"])
         self.refused("check", "SwiGlu", "--isa", "abacus", words=["abacus", "scalar"])
         self.assertIn("Examples", self.gradus("check", "--help"))
