@@ -1,4 +1,4 @@
-// Hccl: the operators. Each writes down which bytes go where; nothing here knows how.
+// Hccl: the collectives. Each writes down which bytes go where; nothing here knows how.
 #include <cstring>
 
 #include "hccl/api.h"
@@ -29,22 +29,6 @@ Status begin(Call& call, Kind kind, HcclComm comm, aclrtStream stream) {
     call.c.out.assign(call.ranks(), {});
     call.c.in.assign(call.ranks(), {});
     return {};
-}
-
-Status check_count(const char* argument, uint64_t count) {
-    if (count <= kMostCount) return {};
-    return {HCCL_E_PARA, concat(argument, ": ", count, ", expected at most ", kMostCount)};
-}
-
-Status check_rank(const char* argument, uint32_t rank, uint32_t ranks) {
-    if (rank < ranks) return {};
-    return {HCCL_E_PARA, concat(argument, ": ", rank, ", expected less than ", ranks)};
-}
-
-Status check_aligned(const char* argument, const void* at, HcclDataType type) {
-    const size_t size = size_of(type);
-    if (reinterpret_cast<uintptr_t>(at) % (size > 8 ? 8 : size) == 0) return {};
-    return {HCCL_E_PARA, concat(argument, ": not aligned to its elements of ", uint64_t{size}, " bytes")};
 }
 
 Status set_type(Call& call, uint64_t count, HcclDataType type) {
@@ -323,52 +307,6 @@ Status all_to_all_vc(const void* send, const void* matrix, HcclDataType send_typ
     return call.go();
 }
 
-Status check_transfer(const Communicator& comm, const char* buffer, const Transfer& t) {
-    GRADUS_TRY(not_null(kHccl, buffer, t.data));
-    GRADUS_TRY(check_count("count", t.count));
-    GRADUS_TRY(check_type("dataType", t.type));
-    GRADUS_TRY(check_aligned(buffer, t.data, t.type));
-    return check_rank(t.sends ? "destRank" : "srcRank", t.peer, comm.is.ranks);
-}
-
-Transfer transfer_of(bool sends, void* data, uint64_t count, HcclDataType type, uint32_t peer) {
-    return {sends, peer, type, count, static_cast<std::byte*>(data), count * size_of(type)};
-}
-
-Status send_or_receive(bool sends, void* data, uint64_t count, HcclDataType type, uint32_t peer, HcclComm handle,
-                       aclrtStream stream) {
-    if (count == 0) return {};
-    GRADUS_TRY(not_null(kHccl, "stream", stream));
-    const auto comm = find_comm(handle);
-    if (!comm.ok()) return comm.status();
-    const Transfer t = transfer_of(sends, data, count, type, peer);
-    GRADUS_TRY(check_transfer(**comm, sends ? "sendBuf" : "recvBuf", t));
-    if (peer == (*comm)->is.rank && !in_group())
-        return {HCCL_E_PARA, concat(sends ? "destRank" : "srcRank", ": ", peer, ", expected another rank")};
-    return add_transfer(*comm, t, stream);
-}
-
-Status batch(const HcclSendRecvItem* items, uint32_t count, HcclComm handle, aclrtStream stream) {
-    if (count == 0) return {};
-    GRADUS_TRY(not_null(kHccl, "stream", stream));
-    const auto comm = find_comm(handle);
-    if (!comm.ok()) return comm.status();
-    GRADUS_TRY(not_null(kHccl, "sendRecvInfo", items));
-    GRADUS_TRY(enter_group_as(GroupKind::transfers));
-    Batch transfers;
-    for (uint32_t i = 0; i < count; ++i) {
-        const HcclSendRecvItem& item = items[i];
-        if (item.sendRecvType != HCCL_SEND && item.sendRecvType != HCCL_RECV)
-            return {HCCL_E_PARA, concat("sendRecvType: ", static_cast<int>(item.sendRecvType), ", expected 0 or 1")};
-        if (item.count == 0) continue;
-        transfers.push_back(
-            transfer_of(item.sendRecvType == HCCL_SEND, item.buf, item.count, item.dataType, item.remoteRank));
-        GRADUS_TRY(check_transfer(**comm, "buf", transfers.back()));
-    }
-    if (transfers.empty()) return {};
-    return submit(*comm, std::move(transfers), stream);
-}
-
 Status barrier(HcclComm comm, aclrtStream stream) {
     Call call;
     GRADUS_TRY(begin(call, Kind::barrier, comm, stream));
@@ -449,22 +387,6 @@ HcclResult HcclAlltoAllVC(const void* sendBuf, const void* sendCountMatrix, Hccl
                           HcclDataType recvType, HcclComm comm, aclrtStream stream) {
     return guarded_hccl(
         __func__, [&] { return all_to_all_vc(sendBuf, sendCountMatrix, sendType, recvBuf, recvType, comm, stream); });
-}
-
-HcclResult HcclSend(void* sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm,
-                    aclrtStream stream) {
-    return guarded_hccl(__func__,
-                        [&] { return send_or_receive(true, sendBuf, count, dataType, destRank, comm, stream); });
-}
-
-HcclResult HcclRecv(void* recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm,
-                    aclrtStream stream) {
-    return guarded_hccl(__func__,
-                        [&] { return send_or_receive(false, recvBuf, count, dataType, srcRank, comm, stream); });
-}
-
-HcclResult HcclBatchSendRecv(HcclSendRecvItem* sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream) {
-    return guarded_hccl(__func__, [&] { return batch(sendRecvInfo, itemNum, comm, stream); });
 }
 
 HcclResult HcclBarrier(HcclComm comm, aclrtStream stream) {

@@ -71,6 +71,22 @@ Status check_type(const char* argument, HcclDataType type) {
     return {HCCL_E_NOT_SUPPORT, concat(argument, ": ", static_cast<int>(type), ", expected an HCCL_DATA_TYPE_")};
 }
 
+Status check_count(const char* argument, uint64_t count) {
+    if (count <= kMostCount) return {};
+    return {HCCL_E_PARA, concat(argument, ": ", count, ", expected at most ", kMostCount)};
+}
+
+Status check_rank(const char* argument, uint32_t rank, uint32_t ranks) {
+    if (rank < ranks) return {};
+    return {HCCL_E_PARA, concat(argument, ": ", rank, ", expected less than ", ranks)};
+}
+
+Status check_aligned(const char* argument, const void* at, HcclDataType type) {
+    const size_t size = size_of(type);
+    if (reinterpret_cast<uintptr_t>(at) % (size > 8 ? 8 : size) == 0) return {};
+    return {HCCL_E_PARA, concat(argument, ": not aligned to its elements of ", uint64_t{size}, " bytes")};
+}
+
 Status check_reduction(HcclDataType type, HcclReduceOp op, bool with_counts, bool limits) {
     GRADUS_TRY(check_type("dataType", type));
     const Type& t = *find(type);

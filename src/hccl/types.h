@@ -1,4 +1,4 @@
-// Element types and operations of collectives: names, sizes, and which of them the device reduces.
+// Element types and operations of collectives: names, sizes, which of them the device reduces, and checks of arguments.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,9 @@ Text name_of(HcclDataType type);
 Text name_of(HcclReduceOp op);
 
 Status check_type(const char* argument, HcclDataType type);  // whether it can be moved
+Status check_count(const char* argument, uint64_t count);
+Status check_rank(const char* argument, uint32_t rank, uint32_t ranks);
+Status check_aligned(const char* argument, const void* at, HcclDataType type);
 // Whether the device would reduce it; `limits` off: whatever a CPU can. A list of counts: sum, max and min alone.
 Status check_reduction(HcclDataType type, HcclReduceOp op, bool with_counts, bool limits);
 
