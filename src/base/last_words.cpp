@@ -12,10 +12,10 @@ namespace {
 constexpr int kFatal[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
 constinit std::array<void (*)(), 2> words{};
-constinit size_t count = 0;
+constinit size_t speakers = 0;
 
 void say_and_die(int number) {
-    for (size_t i = 0; i < count; ++i) words[i]();
+    for (size_t i = 0; i < speakers; ++i) words[i]();
     signal(number, SIG_DFL);  // it is not yet, where another handler has called this one
     raise(number);
 }
@@ -32,7 +32,7 @@ void watch(int number) {
 }  // namespace
 
 void before_fatal_signals(void (*say)()) noexcept {
-    words[count++] = say;
+    words[speakers++] = say;
     for (const int number : kFatal) watch(number);
 }
 

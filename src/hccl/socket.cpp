@@ -22,7 +22,7 @@ namespace {
 
 constinit Socket* first = nullptr;
 
-[[maybe_unused]] const bool prepared = [] {
+[[maybe_unused]] const bool sockets_prepared = [] {
     after_fork_in_child([] { close_after_fork(); });
     return true;
 }();

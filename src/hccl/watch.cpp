@@ -14,7 +14,7 @@ struct Watch {
 };
 Watch& all = *new Watch;  // at load, so that no fork meets it half made
 
-[[maybe_unused]] const bool prepared = [] {
+[[maybe_unused]] const bool watch_prepared = [] {
     after_fork_in_child([] {
         forget_waiters(all.changed);
         all.has_thread = false;

@@ -56,7 +56,7 @@ constinit Host lent;  // behind the process lock
 constinit thread_local bool borrowing = false;
 constinit thread_local bool alone = false;
 
-[[maybe_unused]] const bool prepared = [] {
+[[maybe_unused]] const bool loops_prepared = [] {
     after_fork_in_child([] {  // who waited for a signal of the team's was a worker, or waited for one
         team.serial |= team.workers > 0;
         team.loops = nullptr;

@@ -26,7 +26,7 @@ AllStreams& all = *new AllStreams;
 // How long what is left to who waits may lie untouched.
 constexpr std::chrono::microseconds kLookHeldBack(100'000), kLookAttended(500);
 
-[[maybe_unused]] const bool prepared = [] {
+[[maybe_unused]] const bool streams_prepared = [] {
     after_fork_in_child([] { repair_streams(); });
     return true;
 }();

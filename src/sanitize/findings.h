@@ -17,6 +17,8 @@ namespace gradus::sanitize {
 
 enum class Level { error, warning, note };
 
+inline std::string number(uint64_t n) { return std::to_string(n); }
+
 // One paragraph of a finding: a line, and the stack that belongs to it.
 struct Part {
     std::string text;

@@ -9,8 +9,6 @@ namespace {
 constexpr const char* kSetAddress =
     "aclSetInputTensorAddr or aclSetOutputTensorAddr with the new address before the launch";
 
-std::string number(size_t n) { return std::to_string(n); }
-
 bool is_host(const Memory& memory) { return memory.info.kind != MemoryKind::device; }
 
 std::string does(const TaskInfo& task, const Access& access) {

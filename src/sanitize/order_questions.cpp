@@ -53,12 +53,12 @@ Order::Stuck Order::stuck(uint64_t stream, uint64_t record) const {
 }
 
 bool Order::some_callback() const {
-    const auto calls = [](const Pending& pending) {
+    const auto is_callback = [](const Pending& pending) {
         return pending.task.kind == TaskKind::host_function || pending.task.kind == TaskKind::post;
     };
     return !callbacks_.empty() || std::any_of(streams_.begin(), streams_.end(), [&](const auto& entry) {
         const StreamState& stream = entry.second;
-        return stream.held_by != 0 || std::any_of(stream.pending.begin(), stream.pending.end(), calls);
+        return stream.held_by != 0 || std::any_of(stream.pending.begin(), stream.pending.end(), is_callback);
     });
 }
 

@@ -5,8 +5,6 @@
 namespace gradus::sanitize {
 namespace {
 
-std::string number(uint64_t n) { return std::to_string(n); }
-
 const char* task_word(TaskKind kind) {
     return kind == TaskKind::launch ? "launch"
            : kind == TaskKind::copy ? "copy"
