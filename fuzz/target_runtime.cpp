@@ -9,6 +9,7 @@
 #include "fuzz/report.h"
 #include "fuzz/runtime_program.h"
 #include "gradus/gradus.h"
+#include "testing/own_races.h"
 
 namespace gradus::fuzz {
 namespace {

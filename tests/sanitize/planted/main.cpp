@@ -1,4 +1,5 @@
 #include "planted.h"
+#include "testing/own_races.h"
 
 int main(int count, char** words) {
     const auto program = programs().find(count > 1 ? words[1] : "");
