@@ -10,9 +10,9 @@
 #   ./build.sh install PREFIX               install for use as ASCEND_HOME_PATH
 #   ./build.sh deb                          Debian packages into build/deb, with an SPDX list of what they are made of
 #   ./build.sh check [part…]                everything long, once a night: format sweeps isa asan tsan faults fuzz pages
-#                                           valgrind (FUZZ_MINUTES, 10 unless set); and once a week: tidy alloc-free abi
-#                                           coverage package repro arm mutants; once a release: soak (SOAK_MINUTES, 180
-#                                           unless set), numbers
+#                                           valgrind (FUZZ_MINUTES, 10 unless set); and once a week: tidy asan-verdicts
+#                                           alloc-free abi coverage package repro arm mutants; once a release: soak
+#                                           (SOAK_MINUTES, 180 unless set), numbers
 #   ./build.sh clean                        remove build/
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -60,7 +60,8 @@ run_tests() {  # preset [ctest arguments…]
     local preset=$1
     shift
     say "testing ($preset)"
-    ctest --test-dir "build/$preset" --output-on-failure -j "$jobs" "$@"
+    # one more than there are cores: some mostly wait, for ranks and for time to pass
+    ctest --test-dir "build/$preset" --output-on-failure -j $((jobs + 1)) "$@"
 }
 
 install_prefix() { cmake --install build/release --prefix "$1" >/dev/null; }
@@ -172,14 +173,19 @@ seeded() {  # preset target [option…]: random cases, on every core others
     for ((core = 0; core < jobs; ++core)); do echo $RANDOM; done \
         | xargs -t -P "$jobs" -I{} "build/$preset/fuzz/fuzz_$target" "$@" --seed {}  # -t: a failure has its seed above it
 }
+verdicts='^cli_(formulas|made_up|ranges)$'  # long, and of the same code as cli_diff and cli_check
 check_asan() {
     build asan
-    run_tests asan
+    run_tests asan -E "$verdicts"
     seeded asan call --cases $((50000 / jobs))
 }
-check_tsan() {  # many verdicts find no more of how threads meet than the few of cli_diff and cli_check
+check_asan_verdicts() {
+    build asan
+    run_tests asan -R "$verdicts"
+}
+check_tsan() {
     build tsan
-    run_tests tsan -E '^cli_(formulas|made_up|ranges)$'
+    run_tests tsan -E "$verdicts"
     seeded tsan runtime --seconds 600
 }
 check_faults() {  # every memory, mapping and thread refused once and for good; how many points there were is the last line
@@ -243,7 +249,7 @@ check_repro() {
 }
 check_mutants() {
     build dev
-    build tsan
+    build tsan_files  # mutants are compiled one file at a time
     testing/mutants.py
     tests/sanitize/mutants.py build/dev
 }
@@ -283,7 +289,7 @@ case $command in
         else
             need packages.txt
             build release
-            run_tests release -j $((jobs + 1))  # some mostly wait, for ranks and for time to pass
+            run_tests release
         fi
         ;;
     wheel)

@@ -391,7 +391,8 @@ def judge(chosen, sources, tests_of, cache, jobs):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--build', type=pathlib.Path, default=ROOT / 'build/dev', help='an ordinary build (build/dev)')
-    parser.add_argument('--tsan', type=pathlib.Path, default=ROOT / 'build/tsan', help='and one for threads (build/tsan)')
+    parser.add_argument('--tsan', type=pathlib.Path, default=ROOT / 'build/tsan_files',
+                        help='and one for threads (build/tsan_files)')
     parser.add_argument('--part', choices=PARTS, default='core', help='of the library (core)')
     parser.add_argument('--count', type=int, default=200, help='how many mutants (200)')
     parser.add_argument('--seed', default='1', help='which ones')
