@@ -31,6 +31,7 @@ class LaunchTask final : public Task {
 struct Executor {
     struct Slot {
         std::shared_ptr<const Tensor> tensor;  // null: not a tensor, or an optional that was left out
+        TensorView::Extent extent;             // of its view
         std::optional<void*> address;          // set through the executor; otherwise the tensor's own, read at launch
         const TensorView& view() const { return tensor->view; }  // as planned: a tensor's view never changes
     };

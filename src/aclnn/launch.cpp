@@ -47,7 +47,7 @@ Status check_address(const Executor& executor, size_t i, LaunchTask& task) {
     if (view.empty()) return {};
     std::byte* const address = task.address[i];
     if (address == nullptr) return {ACLNN_ERR_PARAM_NULLPTR, concat(name, ": address NULL of a tensor with elements")};
-    const TensorView::Extent extent = view.extent();
+    const TensorView::Extent extent = executor.slots[i].extent;
     auto allocation = find_allocation(address + extent.begin);
     GRADUS_TRY(check_known(executor, name, allocation));
     if (!allocation) return {};
@@ -72,10 +72,11 @@ Status check_overlap(const Executor& executor, size_t out, const LaunchTask& tas
     const Argument& argument = executor.op->arguments[out];
     for (size_t i = 0; i < executor.slots.size(); ++i) {
         const Argument& other = executor.op->arguments[i];
-        if (i == out || !executor.slots[i].tensor) continue;
-        const TensorView &a = executor.slots[out].view(), &b = executor.slots[i].view();
-        if (task.address[i] == task.address[out] && a == b && may_be(argument, other)) continue;
-        if (overlaps(a, b, task.address[i] - task.address[out]))
+        const Executor::Slot &a = executor.slots[out], &b = executor.slots[i];
+        const int64_t distance = task.address[i] - task.address[out];
+        if (i == out || !b.tensor || !meet(a.extent, b.extent, distance)) continue;
+        if (distance == 0 && a.view() == b.view() && may_be(argument, other)) continue;
+        if (overlaps(a.view(), b.view(), distance))
             return invalid(argument.name, "overlaps ", other.name, " in memory");
     }
     return {};
@@ -85,8 +86,9 @@ Status check_overlap(const Executor& executor, size_t out, const LaunchTask& tas
 Status check_apart_from_workspace(const Executor& executor, size_t i, const LaunchTask& task, const void* workspace) {
     const int64_t bytes = executor.planned->scratch.bytes();
     if (bytes == 0) return {};
-    const TensorView scratch{.rank = 1, .size = {bytes}, .stride = {1}, .dtype = DType::u8};
     const int64_t distance = static_cast<const std::byte*>(workspace) - task.address[i];
+    if (!meet(executor.slots[i].extent, {0, bytes}, distance)) return {};
+    const TensorView scratch{.rank = 1, .size = {bytes}, .stride = {1}, .dtype = DType::u8};
     if (!overlaps(executor.slots[i].view(), scratch, distance)) return {};
     return invalid(executor.op->arguments[i].name, "overlaps the workspace");
 }

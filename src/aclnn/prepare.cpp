@@ -206,7 +206,8 @@ class Preparation {
         executor->limits = call.config.limits;
         executor->memory = call.config.memory;
         executor->slots.resize(values_.size());
-        for (size_t i = 0; i < values_.size(); ++i) executor->slots[i].tensor = call.tensors_[i];
+        for (size_t i = 0; i < values_.size(); ++i)
+            if (const auto& tensor = call.tensors_[i]) executor->slots[i] = {tensor, tensor->view.extent(), {}};
         if (log_enabled(LogLevel::info)) executor->summary = std::make_shared<const Text>(summarise(call, planned));
         executor->task = std::make_unique<LaunchTask>(values_.size());
         executor->planned = std::make_shared<const Planned>(std::move(planned));

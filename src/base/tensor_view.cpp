@@ -97,6 +97,11 @@ class Sums {
     size_t count_ = 0;
 };
 
+// From a's first byte to b's last one.
+__int128 apart(TensorView::Extent a, TensorView::Extent b, int64_t distance) {
+    return static_cast<__int128>(distance) + b.end - 1 - a.begin;
+}
+
 }  // namespace
 
 int64_t TensorView::numel() const {
@@ -191,13 +196,16 @@ bool overlaps_itself(const TensorView& view) {
     return false;
 }
 
+bool meet(TensorView::Extent a, TensorView::Extent b, int64_t distance) {
+    const __int128 most = static_cast<__int128>(a.end - 1 - a.begin) + (b.end - 1 - b.begin);
+    return apart(a, b, distance) >= 0 && apart(a, b, distance) <= most;
+}
+
 // From a's first byte forward, then backward from b's last byte, to a byte that both have.
 Overlap overlap(const TensorView& a, const TensorView& b, int64_t distance) {
     if (a.empty() || b.empty()) return Overlap::no;
     const TensorView::Extent in_a = a.extent(), in_b = b.extent();
-    const __int128 apart = static_cast<__int128>(distance) + in_b.end - 1 - in_a.begin;
-    const __int128 most = static_cast<__int128>(in_a.end - 1 - in_a.begin) + (in_b.end - 1 - in_b.begin);
-    if (apart < 0 || apart > most) return Overlap::no;
+    if (!meet(in_a, in_b, distance)) return Overlap::no;
     const int64_t a_bytes = dtype_size(a.dtype), b_bytes = dtype_size(b.dtype);
     Steps steps;
     steps.add(1, static_cast<uint64_t>(a_bytes - 1 + b_bytes - 1));
@@ -206,7 +214,7 @@ Overlap overlap(const TensorView& a, const TensorView& b, int64_t distance) {
     Sums sums;
     for (const Step& step : steps.ascending()) sums.add(step.stride, step.most);
     int budget = Sums::kBudget;
-    if (!sums.contain(static_cast<uint64_t>(apart), budget)) return Overlap::no;
+    if (!sums.contain(static_cast<uint64_t>(apart(in_a, in_b, distance)), budget)) return Overlap::no;
     return budget < 0 ? Overlap::unknown : Overlap::yes;
 }
 

@@ -49,7 +49,9 @@ Status check_extent(const TensorView& view);
 // Whether two elements of one view share an address, and whether any element of `a` shares a byte with one of `b` when
 // b's address is `distance` bytes behind a's. Both views have passed check_extent. Exact, except that hopelessly
 // tangled strides are given up, and count as overlapping; takes no memory, and a millisecond at most.
+// Where the ranges from first to last byte do not even meet, nothing overlaps: a few instructions tell that.
 enum class Overlap { no, yes, unknown };
+bool meet(TensorView::Extent a, TensorView::Extent b, int64_t distance);
 bool overlaps_itself(const TensorView& view);
 Overlap overlap(const TensorView& a, const TensorView& b, int64_t distance);
 inline bool overlaps(const TensorView& a, const TensorView& b, int64_t distance) {
