@@ -121,12 +121,16 @@ Array plant(Fault fault, aclDataType type, const Shape& shape, const std::vector
     const int64_t n = array.size(), row = shape.back();
     const auto smaller = [](double a, double b) { return std::fabs(a) < std::fabs(b); };
     const int64_t largest = std::ranges::max_element(want, smaller) - want.begin();
+    int64_t tail = n - std::min<int64_t>(3, n);  // or more, where those are near 0: masked, say
+    while (tail > largest &&
+           std::fabs(want[static_cast<size_t>(tail)]) < std::fabs(want[static_cast<size_t>(largest)]) / 16)
+        --tail;
     for (int64_t i = 0; i < n; ++i) {
         const double w = want[static_cast<size_t>(i)];
         double value = w;
         if (fault == Fault::sign && i == largest) value = -w;  // of one near 0 it would be no fault
         if (fault == Fault::one_off && i > n / 2) value = want[static_cast<size_t>(i - 1)];
-        if (fault == Fault::missing_tail && i >= n - std::min<int64_t>(3, n)) value = 0;
+        if (fault == Fault::missing_tail && i >= tail) value = 0;
         if (fault == Fault::truncation) {
             const double unit = ulp(w, type);
             value = std::trunc(w / unit) * unit;

@@ -362,10 +362,7 @@ TEST(ScaledMaskedSoftmax, PlantedFaultsAreSeen) {
             for (int64_t i = 0; i < right.size(); ++i) right.set(i, answer->value[static_cast<size_t>(i)]);
             EXPECT_EQ(judge(right, answer->value, answer->slack, Promise::summed), "");
             for (const Fault fault : kFaults) {
-                Array wrong = plant(fault, type, shape, answer->value);
-                if (fault == Fault::sign)  // of an element that is not 0
-                    for (int64_t i = right.size() / 2; i < right.size() / 2 + 41; ++i)
-                        wrong.set(i, -answer->value[static_cast<size_t>(i)]);
+                const Array wrong = plant(fault, type, shape, answer->value);
                 EXPECT_NE(judge(wrong, answer->value, answer->slack, Promise::summed), "")
                     << fault_name(fault) << " in " << type_name(type);
             }
