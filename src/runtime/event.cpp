@@ -19,9 +19,9 @@ Result<std::shared_ptr<Event>> find_event(aclrtEvent handle) {
     return event;
 }
 
+// With the lock.
 void reach(Record& record) noexcept {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    const Lock lock = hold();
     record.reached_at = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
     record.reached = true;
     announce();
@@ -40,8 +40,12 @@ class RecordTask final : public Task {
   public:
     RecordTask() { small = true; }
     std::shared_ptr<Record>& record() { return record_; }
-    int run() noexcept override { return reach(*record_), 0; }
-    void abandon() noexcept override { reach(*record_); }  // or who waits for it would wait for ever
+    int run() noexcept override { return 0; }
+    void ended() noexcept override { reach(*record_); }
+    void abandon() noexcept override {  // or who waits for it would wait for ever
+        const Lock lock = hold();
+        reach(*record_);
+    }
 
   private:
     std::shared_ptr<Record> record_ = std::make_shared<Record>();
@@ -51,10 +55,9 @@ class RecordTask final : public Task {
 class ResetTask final : public Task {
   public:
     explicit ResetTask(std::shared_ptr<Event> event) : event_(std::move(event)) { small = true; }
-    int run() noexcept override {
-        const Lock lock = hold();
+    int run() noexcept override { return 0; }
+    void ended() noexcept override {
         if (event_->newest && event_->newest->reached) event_->newest.reset();
-        return 0;
     }
 
   private:
@@ -71,17 +74,16 @@ class WaitTask final : public Task {
         record->awaited = true;
         ++event_->waits;
     }
-    int run() noexcept override { return end(), 0; }
-    void abandon() noexcept override { end(); }
+    int run() noexcept override { return 0; }
+    void ended() noexcept override { --event_->waits; }
+    void abandon() noexcept override {
+        const Lock lock = hold();
+        ended();
+    }
     bool ready() const noexcept override { return record_->reached; }
     const Stream* waits_for() const noexcept override { return record_->stream; }
 
   private:
-    void end() noexcept {
-        const Lock lock = hold();
-        --event_->waits;
-    }
-
     std::shared_ptr<Event> event_;
     std::shared_ptr<Record> record_;
 };
@@ -197,15 +199,11 @@ Status destroy_event(aclrtEvent handle) {
     const auto event = Events::instance().take(handle);
     if (!event) return not_alive();
     // a record that is queued still arrives; one that nobody has asked for cannot be any more
-    std::shared_ptr<Record> awaited;
-    {
-        const Lock lock = hold();
-        awaited = event->awaited;
-    }
-    if (!awaited) return {};
-    reach(*awaited);
     const Lock lock = hold();
-    tell_done(*awaited);
+    if (event->awaited) {
+        reach(*event->awaited);
+        tell_done(*event->awaited);
+    }
     return {};
 }
 

@@ -34,7 +34,10 @@ class Task {
 
     // Runs without the lock. Returns 0 or the stream's new error.
     virtual int run() noexcept = 0;
-    // Called instead of run(), without the lock, when the task is dropped: forced destruction, a fork, mode stop.
+    // With the lock, at the moment at which the task is over: what tells others so belongs here, or they would find the
+    // stream still busy with it.
+    virtual void ended() noexcept {}
+    // Called instead of both, without the lock, when the task is dropped: forced destruction, a fork, mode stop.
     virtual void abandon() noexcept {}
     // After run() failed, where there is more to say than its code.
     virtual Text failure() const noexcept { return {}; }

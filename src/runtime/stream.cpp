@@ -202,6 +202,7 @@ void Stream::run_front(Lock& lock) {
     const int code = run_inside(*this, *task);
     lock.lock();
     if (task->info) observe([&](Observer& o) { o.on_task_end(*task->info, code); });
+    task->ended();
     std::unique_ptr<Task> dropped = queue_.finish(code, *task);
     all.announced.notify_all();
     lock.unlock();

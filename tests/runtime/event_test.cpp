@@ -176,6 +176,25 @@ TEST_F(Events, QueryTimeAndTimeouts) {
     EXPECT_NEAR(static_cast<double>(later - us) / 1000, ms, 1);
 }
 
+// Who sees that a stream's last record is reached, or its last wait ended, finds the stream idle.
+TEST_F(Events, WhatIsReachedIsOver) {
+    std::atomic<int> ran = 0;
+    for (int round = 0; round < 3000; ++round) {
+        ASSERT_EQ(aclrtLaunchHostFunc(stream, count_up, &ran), 0);  // so that the streams' own threads run what follows
+        ASSERT_EQ(aclrtRecordEvent(plain, stream), 0);
+        ASSERT_EQ(aclrtStreamWaitEvent(other, plain), 0);
+        aclrtEventRecordedStatus reached = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+        while (reached != ACL_EVENT_RECORDED_STATUS_COMPLETE) ASSERT_EQ(aclrtQueryEventStatus(plain, &reached), 0);
+        aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
+        ASSERT_EQ(aclrtStreamQuery(stream, &status), 0);
+        ASSERT_EQ(status, ACL_STREAM_STATUS_COMPLETE) << round;
+        aclrtEventWaitStatus waited = ACL_EVENT_WAIT_STATUS_NOT_READY;
+        while (waited != ACL_EVENT_WAIT_STATUS_COMPLETE) ASSERT_EQ(aclrtQueryEventWaitStatus(plain, &waited), 0);
+        ASSERT_EQ(aclrtStreamQuery(other, &status), 0);
+        ASSERT_EQ(status, ACL_STREAM_STATUS_COMPLETE) << round;
+    }
+}
+
 TEST_F(Events, DestroyedWhileWorkWaits) {
     std::atomic<int> ran = 0;
     ASSERT_EQ(aclrtStreamWaitEvent(stream, flagged), 0);
