@@ -14,10 +14,6 @@
 
 #include "gemm/pack.h"
 
-// GCC 12's own headers begin vectors with "undefined" ones.
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-
 // Everything above is compiled for any CPU; what follows, for those that the path is chosen on.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,amx-tile,amx-bf16"))), \
@@ -27,6 +23,7 @@
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,amx-tile,amx-bf16")
 #endif
 #include "gemm/tiles_amx.h"
+#include "gemm/vectors_avx512.h"
 
 namespace gradus::gemm {
 namespace {
@@ -39,56 +36,6 @@ struct alignas(64) Configuration {
     uint8_t rows[16];
 };
 constexpr Configuration kConfiguration = {1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
-
-// A tile in flight: 16 vectors, of a row and its 32 k each, as A wants it, or of a pair of k and its 16 rows, as B
-// does.
-struct Vectors {
-    __m512i at[kTile];
-};
-
-// Rows become pairs and pairs become rows: both are the transposition of 16 × 16 words of 32 bits.
-inline void transpose(Vectors& v) {
-    Vectors t;
-    for (int i = 0; i < 16; i += 2) {
-        t.at[i] = _mm512_unpacklo_epi32(v.at[i], v.at[i + 1]);
-        t.at[i + 1] = _mm512_unpackhi_epi32(v.at[i], v.at[i + 1]);
-    }
-    for (int i = 0; i < 16; i += 4)
-        for (int j = 0; j < 2; ++j) {
-            v.at[i + 2 * j] = _mm512_unpacklo_epi64(t.at[i + j], t.at[i + j + 2]);
-            v.at[i + 2 * j + 1] = _mm512_unpackhi_epi64(t.at[i + j], t.at[i + j + 2]);
-        }
-    for (int i = 0; i < 16; i += 8)
-        for (int j = 0; j < 4; ++j) {
-            t.at[i + j] = _mm512_shuffle_i32x4(v.at[i + j], v.at[i + j + 4], 0x88);
-            t.at[i + j + 4] = _mm512_shuffle_i32x4(v.at[i + j], v.at[i + j + 4], 0xDD);
-        }
-    for (int j = 0; j < 8; ++j) {
-        v.at[j] = _mm512_shuffle_i32x4(t.at[j], t.at[j + 8], 0x88);
-        v.at[j + 8] = _mm512_shuffle_i32x4(t.at[j], t.at[j + 8], 0xDD);
-    }
-}
-
-inline Vectors load_rows(const TileSource& s) {
-    Vectors v;
-    const auto lanes = static_cast<__mmask32>((uint64_t{1} << s.k) - 1);
-    for (int64_t i = 0; i < kTile; ++i)
-        v.at[i] = i < s.rows ? _mm512_maskz_loadu_epi16(lanes, s.from + i * s.row_stride) : _mm512_setzero_si512();
-    return v;
-}
-
-// Of rows that lie side by side.
-inline Vectors load_pairs(const TileSource& s) {
-    Vectors v;
-    const auto lanes = static_cast<__mmask16>((1u << s.rows) - 1);
-    const auto wide = [&](int64_t k) {
-        if (k >= s.k) return _mm512_setzero_si512();
-        return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, s.from + k * s.k_stride));
-    };
-    for (int64_t pair = 0; pair < kTile; ++pair)
-        v.at[pair] = _mm512_or_si512(wide(2 * pair), _mm512_slli_epi32(wide(2 * pair + 1), 16));
-    return v;
-}
 
 // split() of pack_pairs.h, 16 at a time.
 struct SplitVector {
@@ -117,8 +64,7 @@ inline Vectors take_low(Vectors& v) {
     return low;
 }
 
-inline void store_vectors(Vectors& v, bool other_way, uint16_t* to) {
-    if (other_way) transpose(v);
+inline void store_vectors(const Vectors& v, uint16_t* to) {
     for (int i = 0; i < kTile; ++i) _mm512_storeu_si512(to + i * kTileK, v.at[i]);
 }
 
@@ -176,22 +122,9 @@ class Instruction {
 
 template <typename T>
 void Instruction::pack(const TileSource& source, bool is_a, uint16_t* first, uint16_t* second) {
-    TileSource from = source;
-    uint16_t dense[kTileElements];
-    const bool rows = source.k_stride == 1 || source.row_stride != 1;
-    if (rows && source.k_stride != 1) {
-        for (int64_t i = 0; i < source.rows; ++i)
-            for (int64_t k = 0; k < source.k; ++k)
-                dense[i * kTileK + k] =
-                    load_element<uint16_t>(source.from + i * source.row_stride + k * source.k_stride);
-        from.from = dense, from.row_stride = kTileK;
-    }
-    Vectors v = rows ? load_rows(from) : load_pairs(from);
-    if constexpr (std::is_same_v<T, f16>) {
-        Vectors low = take_low(v);
-        store_vectors(low, rows != is_a, second);
-    }
-    store_vectors(v, rows != is_a, first);
+    Vectors v = is_a ? as_rows(source) : as_pairs(source);
+    if constexpr (std::is_same_v<T, f16>) store_vectors(take_low(v), second);
+    store_vectors(v, first);
 }
 
 }  // namespace

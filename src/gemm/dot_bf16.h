@@ -2,9 +2,11 @@
 //   A strips: [k/2, 6, 2], a pair of one row broadcast;  B strips: [k/2, 64, 2], a vector holds pairs of 16 columns
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "gemm/gemm.h"
+#include "gemm/pack.h"
 #include "gemm/pack_pairs.h"
 
 namespace gradus::gemm {
@@ -14,33 +16,42 @@ namespace {
 // A 6 × 64 tile is 24 sums, beside 4 vectors of B and one of A: 29 of 32 registers.
 inline constexpr int64_t kDotRows = 6, kDotVectors = 4, kDotColumns = 16 * kDotVectors, kDotBlock = 256;
 
-template <typename V>
-inline void dot_tile(int64_t k, const uint16_t* a, const uint16_t* b, float* c, int64_t stride, bool add) {
-    typename V::Sum sum[kDotRows][kDotVectors];
+// The first kUsed rows and 16 · kVectors columns of a tile.
+template <typename V, int kUsed, int kVectors>
+void dot_tile(int64_t k, const uint16_t* a, const uint16_t* b, float* c, int64_t stride, bool add) {
+    typename V::Sum sum[kUsed][kVectors];
 #pragma GCC unroll 8
-    for (int i = 0; i < kDotRows; ++i)
+    for (int i = 0; i < kUsed; ++i)
 #pragma GCC unroll 8
-        for (int j = 0; j < kDotVectors; ++j) sum[i][j] = V::zero();
+        for (int j = 0; j < kVectors; ++j) sum[i][j] = V::zero();
     for (int64_t p = 0; p < k; p += 2) {
-        typename V::Pairs row[kDotVectors];
+        typename V::Pairs row[kVectors];
 #pragma GCC unroll 8
-        for (int j = 0; j < kDotVectors; ++j) row[j] = V::load_pairs(b + 32 * j);
+        for (int j = 0; j < kVectors; ++j) row[j] = V::load_pairs(b + 32 * j);
 #pragma GCC unroll 8
-        for (int i = 0; i < kDotRows; ++i) {
+        for (int i = 0; i < kUsed; ++i) {
             const typename V::Pairs x = V::broadcast_pair(a + 2 * i);
 #pragma GCC unroll 8
-            for (int j = 0; j < kDotVectors; ++j) sum[i][j] = V::dot(sum[i][j], x, row[j]);
+            for (int j = 0; j < kVectors; ++j) sum[i][j] = V::dot(sum[i][j], x, row[j]);
         }
         a += 2 * kDotRows;
         b += 2 * kDotColumns;
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < kDotRows; ++i)
+    for (int i = 0; i < kUsed; ++i)
 #pragma GCC unroll 8
-        for (int j = 0; j < kDotVectors; ++j) {
+        for (int j = 0; j < kVectors; ++j) {
             float* const to = c + i * stride + 16 * j;
             V::store(to, add ? V::add(V::load(to), sum[i][j]) : sum[i][j]);
         }
+}
+
+// What ends a panel may be a smaller tile: 16 heads of a token are 6, 6 and 4 rows, 32 keys half the columns.
+template <typename V, int kVectors>
+auto dot_tile_of(int64_t rows) {
+    return rows > 4   ? &dot_tile<V, kDotRows, kVectors>
+           : rows > 2 ? &dot_tile<V, 4, kVectors>
+                      : &dot_tile<V, 2, kVectors>;
 }
 
 template <typename V>
@@ -53,10 +64,28 @@ void dot_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, con
     for (int64_t kb = 0; kb * kDotBlock < a.k; ++kb)
         for (int64_t j = 0; j < block.b_strips; ++j) {
             const auto* strip_b = reinterpret_cast<const uint16_t*>(packed_b + b.at(kb, block.b_strip + j));
+            const bool half = b.rows - (block.b_strip + j) * kDotColumns <= kDotColumns / 2;
+            const auto tile_of = half ? &dot_tile_of<V, kDotVectors / 2> : &dot_tile_of<V, kDotVectors>;
             for (int64_t i = 0; i < block.a_strips; ++i)
-                dot_tile<V>(a.length(kb), reinterpret_cast<const uint16_t*>(packed_a + a.at(kb, block.a_strip + i)),
-                            strip_b, block.c + i * kDotRows * block.c_stride + j * kDotColumns, block.c_stride,
-                            kb > 0 || block.accumulate);
+                tile_of(a.rows - (block.a_strip + i) * kDotRows)(
+                    a.length(kb), reinterpret_cast<const uint16_t*>(packed_a + a.at(kb, block.a_strip + i)), strip_b,
+                    block.c + i * kDotRows * block.c_stride + j * kDotColumns, block.c_stride,
+                    kb > 0 || block.accumulate);
+        }
+}
+
+// A run of a strip by tiles: to[k / 2][row][k % 2].
+template <typename V, int64_t kRows>
+void dot_pack_run(const StripRun& run) {
+    constexpr int64_t kTileRows = std::min(kRows, kTile);
+    const auto* const from = static_cast<const Element16*>(run.source.data);
+    auto* const to = reinterpret_cast<uint16_t*>(run.strip) + run.first_k * kRows;
+    for (int64_t k = 0; k < run.k; k += kTileK)
+        for (int64_t row = 0; row < kRows; row += kTileRows) {
+            const TileSource source{from + row * run.source.row_stride + k * run.source.column_stride,
+                                    run.source.row_stride, run.source.column_stride,
+                                    std::clamp<int64_t>(run.rows - row, 0, kTileRows), std::min(kTileK, run.k - k)};
+            V::template pack<kRows>(source, to + k * kRows + 2 * row);
         }
 }
 
@@ -64,7 +93,7 @@ template <typename V>
 void dot_pack(const Panel& panel, std::byte* packed, const Area& area, const Matrix& source) noexcept {
     const bool is_a = panel.strip.rows == kDotRows;
     each_run<uint16_t>(panel, packed, area, source, [is_a](const StripRun& run) {
-        is_a ? pack_bf16<kDotRows, 2>(run) : pack_bf16<kDotColumns, 2>(run);
+        is_a ? dot_pack_run<V, kDotRows>(run) : dot_pack_run<V, kDotColumns>(run);
     });
 }
 

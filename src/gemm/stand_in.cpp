@@ -7,6 +7,11 @@ namespace {
 
 float wide(uint16_t x) { return std::bit_cast<float>(static_cast<uint32_t>(x) << 16); }
 
+uint16_t element(const TileSource& s, int64_t row, int64_t k) {
+    if (row >= s.rows || k >= s.k) return 0;
+    return load_element<uint16_t>(s.from + row * s.row_stride + k * s.k_stride);
+}
+
 struct PlainVector {
     struct Sum {
         float at[16];
@@ -41,6 +46,13 @@ struct PlainVector {
         return x;
     }
     static void store(float* to, const Sum& x) { std::memcpy(to, x.at, sizeof x.at); }
+
+    template <int64_t kRows>
+    static void pack(const TileSource& source, uint16_t* to) {
+        for (int64_t k = 0; k < round_up(source.k, 2); ++k)
+            for (int64_t i = 0; i < std::min(kRows, kTile); ++i)
+                to[(k / 2 * kRows + i) * 2 + k % 2] = element(source, i, k);
+    }
 };
 
 // As the instruction's manual has it: the even and the odd k of a tile in a chain each, from zero; their sum goes to C.
@@ -51,9 +63,7 @@ class PlainTiles {
         for (int64_t i = 0; i < kTile; ++i)
             for (int64_t k = 0; k < kTileK; ++k) {
                 const int64_t at = is_a ? i * kTileK + k : (k / 2 * kTile + i) * 2 + k % 2;
-                const bool inside = i < source.rows && k < source.k;
-                const uint16_t* const from = source.from + i * source.row_stride + k * source.k_stride;
-                const uint16_t x = inside ? load_element<uint16_t>(from) : uint16_t{0};
+                const uint16_t x = element(source, i, k);
                 first[at] = x;
                 if constexpr (std::is_same_v<T, f16>) first[at] = split(x).high, second[at] = split(x).low;
             }

@@ -172,6 +172,47 @@ TEST(Gemm, SpecialValues) {
     }
 }
 
+#if defined(__x86_64__)
+// Of 16-bit words; a rest of nothing has any sign.
+bool same_numbers(const Memory& x, const Memory& y) {
+    const auto word = [](const Memory& memory, int64_t i) {
+        const auto bits = load_element<uint16_t>(memory.data.get() + 2 * i);
+        return bits == 0x8000 ? 0 : bits;
+    };
+    for (int64_t i = 0; i < y.size / 2; ++i)
+        if (word(x, i) != word(y, i)) return false;
+    return true;
+}
+
+// Vectors pack what plain loops do, word by word: packing needs AVX-512 alone, so that of AMX is tested without AMX,
+// too.
+TEST(Gemm, PacksAsTheStandIn) {
+    if (!cpu_has(Isa::avx512)) GTEST_SKIP() << "no AVX-512";
+    std::mt19937_64 engine(7);
+    std::normal_distribution<double> normal;
+    const auto f = [&] { return normal(engine); };
+    const std::pair<const Path*, const Path*> both[] = {
+        {&path_avx512_bf16(), &path_avx512_bf16_stand_in()},
+        {&path_amx(DType::bf16), &path_amx_stand_in(DType::bf16)},
+        {&path_amx(DType::f16), &path_amx_stand_in(DType::f16)},
+    };
+    for (const auto& [path, plain] : both)
+        for (const bool is_a : {true, false})
+            for (const bool transposed : {false, true})
+                for (const int64_t step : {1, 3})
+                    for (const int64_t rows : {1, 5, 6, 7, 16, 17, 31, 64, 65, 100})
+                        for (const int64_t k : {1, 2, 3, 31, 32, 33, 63, 255, 257, 300}) {
+                            const Values v(path->dtype, rows, k, transposed, step, f);
+                            Packed got(*path, is_a, v), want(*plain, is_a, v);
+                            pack(*path, got, v, 96, 64);
+                            pack(*plain, want, v, 96, 64);
+                            ASSERT_TRUE(same_numbers(got.memory, want.memory))
+                                << path->name << (is_a ? " A " : " B ") << (transposed ? "across " : "") << step << " "
+                                << rows << "x" << k;
+                        }
+}
+#endif
+
 // Zen 4 has the dots and they are fast; Intel's are slow, with AMX beside them or without; asking for them gets them.
 TEST(Gemm, TableOfPaths) {
     const Cpu zen4{[](Isa isa) { return isa <= Isa::avx512_bf16; }, false};

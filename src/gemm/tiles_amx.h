@@ -15,7 +15,6 @@ namespace gradus::gemm {
 // Without linkage: each file compiles it for its own instruction set, and the linker must not mix them.
 namespace {
 
-inline constexpr int64_t kTile = 16, kTileK = 32, kTileElements = kTile * kTileK;
 // k between two folds into C: two strips of B, 16 KiB, stay in L1 beside the passing A (from L2, bf16: 0.67 of the
 // peak, with 512 k 0.61). The instruction sums its 32 k in two chains of 16 before it adds them; a chain is 8 such
 // additions of one product or 16 of four, and equal terms err by less than 8·2^-24.
@@ -149,12 +148,6 @@ void tile_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, co
             }
     }
 }
-
-// 16 rows and 32 k of a matrix; behind `rows` and `k` there are zeros.
-struct TileSource {
-    const Element16* from;
-    int64_t row_stride, k_stride, rows, k;
-};
 
 // Walks along the source: a strip after the other where k has unit stride, else all strips of 32 k. The groups of A and
 // B tell them apart.
