@@ -24,9 +24,9 @@ struct Strip {
 // row and the last k. Of a block everything that a tile needs lies together, however long k is.
 struct Panel {
     Strip strip{};
-    int64_t rows = 0, k = 0, k_unit = 0;  // k is padded to a multiple of the unit, which both operands have
-    int64_t k_block = 0, item = 0;        // item: bytes of a packed element
-    int64_t row_step = 0, k_step = 0;     // of Path::as_it_lies; 0: packed
+    int64_t rows = 0, k = 0;           // k is padded to a multiple of Path::k_group
+    int64_t k_block = 0, item = 0;     // item: bytes of a packed element
+    int64_t row_step = 0, k_step = 0;  // of Path::as_it_lies; 0: packed
 
     int64_t strips() const { return ceil_div(rows, strip.rows); }
     int64_t bytes() const { return strips() * strip.rows * k * item; }
@@ -45,8 +45,8 @@ struct Matrix {
     Matrix transposed() const { return {data, column_stride, row_stride}; }
 };
 
-// What of a panel is packed at once. first_row is a multiple of the strip's rows, first_k of the panel's unit
-// of k; what ends the panel is padded.
+// What of a panel is packed at once. first_row is a multiple of the strip's rows, first_k of
+// Path::k_group; what ends the panel is padded.
 struct Area {
     int64_t first_row, rows, first_k, k;
 };
@@ -87,13 +87,13 @@ struct Path {
     // row_step is 1; whole strips of rows are read. What is read beyond the rows reaches no element that is somebody's.
     bool takes_f32() const { return a.group == 1; }
     Panel as_it_lies(Strip strip, int64_t rows, int64_t k, int64_t row_step, int64_t k_step) const {
-        return {strip, rows, k, 1, k_block, item, row_step, k_step};
+        return {strip, rows, k, k_block, item, row_step, k_step};
     }
 
   private:
     // Both operands of a product agree on the padded k.
     Panel panel(Strip strip, int64_t rows, int64_t k) const {
-        return {strip, rows, round_up(k, k_group()), k_group(), k_block, item};
+        return {strip, rows, round_up(k, k_group()), k_block, item};
     }
 };
 

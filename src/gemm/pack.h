@@ -7,10 +7,9 @@ namespace gradus::gemm {
 
 // Up to strip.rows rows of a strip and a run of k inside one k block.
 struct StripRun {
-    std::byte* strip;         // of this k block
-    int64_t first_k, length;  // where the run begins, and how long the strip is
-    int64_t rows, k;          // of the source
-    int64_t padded;           // k with the zeros that end the panel
+    std::byte* strip;  // of this k block
+    int64_t first_k;   // where the run begins in it
+    int64_t rows, k;   // of the source
     Matrix source;
 };
 
@@ -18,7 +17,6 @@ struct StripRun {
 template <typename T, typename F>
 inline void each_run(const Panel& panel, std::byte* packed, const Area& area, const Matrix& source, const F& f) {
     const int64_t last_k = area.first_k + area.k;
-    const int64_t padded_k = round_up(last_k, panel.k_unit);
     for (int64_t row = 0; row < area.rows; row += panel.strip.rows) {
         const int64_t strip = (area.first_row + row) / panel.strip.rows;
         for (int64_t k = area.first_k; k < last_k;) {
@@ -28,10 +26,8 @@ inline void each_run(const Panel& panel, std::byte* packed, const Area& area, co
                             (k - area.first_k) * source.column_stride;
             f(StripRun{packed + panel.at(block, strip),
                        inside,
-                       panel.length(block),
                        std::min(panel.strip.rows, area.rows - row),
                        run,
-                       k + run == last_k ? padded_k - k : run,
                        {from, source.row_stride, source.column_stride}});
             k += run;
         }

@@ -41,7 +41,8 @@ inline void transpose(Vectors& v) {
     }
 }
 
-// Of a source whose k lie side by side.
+// Of a source whose k lie side by side. Rows are more streams than a CPU foresees: lines are asked for four tiles
+// ahead.
 inline Vectors rows_of(const TileSource& s) {
     Vectors v;
     const auto lanes = static_cast<__mmask32>((uint64_t{1} << s.k) - 1);
