@@ -129,7 +129,7 @@ struct Options {
     std::string corpus, dictionary;
     std::vector<std::string> files;
     uint64_t cases = 0, seconds = 0, seed = 1;
-    int patience = 300;  // the largest calls take a minute under ThreadSanitizer
+    int patience = 60;
 };
 
 Options parse(int argc, char** argv) {

@@ -45,8 +45,8 @@ struct Matrix {
     Matrix transposed() const { return {data, column_stride, row_stride}; }
 };
 
-// What of a panel is packed at once. first_row is a multiple of the strip's rows, first_k of
-// Path::k_group; what ends the panel is padded.
+// What of a panel is packed at once. first_row is a multiple of the strip's rows, first_k of Path::k_group; what ends
+// the panel is padded.
 struct Area {
     int64_t first_row, rows, first_k, k;
 };
