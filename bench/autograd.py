@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """gradus.torch beside PyTorch: forward and backward of each operator, in one process and in turn.
 
-    autograd.py [head] [swiglu] [softmax] [segsum] [nsa] [tiny] [--rounds 7] [--memory V]
+    autograd.py [head] [swiglu] [softmax] [segsum] [nsa] [tiny] [--dtype bf16] [--rounds 7] [--memory V]
 
 Every way is run once before it counts, then round by round; printed are each way's median time and, of the best way of
 PyTorch's to ours, the median of the rounds' ratios with its quartiles. --memory prints the peak memory of the head at
@@ -10,13 +10,16 @@ a vocabulary of V, each way in a process of its own.
 
 import argparse
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-from peers import amx_palette_missing
+from peers import amx_palette_missing, start_again_tuned
+
+if __name__ == "__main__" and "--peak" not in sys.argv:
+    start_again_tuned()  # fresh pages would cost PyTorch more than any operator
 
 if amx_palette_missing():
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
@@ -170,16 +173,26 @@ def measure(name, ways, rounds):
     sys.stdout.flush()
 
 
+def status_bytes(name):
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name + ":"))
+    return int(line.split()[1]) * 1024
+
+
 def peak(words, way):
-    """In a process of its own."""
+    """In a process of its own, with a malloc that gives pages back: how far its memory rises above what the operands
+    take. What making them took at its peak, in float32, does not count; nor does what compiling took."""
     torch.manual_seed(0)
     x, weight = leaf(512, 896, dtype=torch.bfloat16), leaf(words, 896, dtype=torch.bfloat16, scale=0.03)
     run = forward_backward(HEAD_WAYS[way], (x, weight), torch.randint(words, (512,)))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if "compiled" in way:
+        run()
+    before = status_bytes("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     run()
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e6)
+    print((status_bytes("VmHWM") - before) / 1e9)
 
 
+DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 CASES = {
     "head": (head_cases, (torch.bfloat16, torch.float16)),
     "swiglu": (swiglu_cases, (torch.float32, torch.bfloat16)),
@@ -193,6 +206,7 @@ CASES = {
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", choices=[*CASES, []], help="all, if none is named")
+    parser.add_argument("--dtype", choices=DTYPES, help="this one alone")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--memory", type=int, metavar="V")
     parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
@@ -200,16 +214,18 @@ def main():
     if args.peak:
         return peak(int(args.peak[0]), args.peak[1])
     if args.memory:
+        usual = {name: value for name, value in os.environ.items() if name != "GLIBC_TUNABLES"}
         for way in HEAD_WAYS:
             command = [sys.executable, __file__, "--peak", str(args.memory), way]
-            grown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]
+            grown = subprocess.run(command, env=usual, stdout=subprocess.PIPE, text=True, check=True).stdout.split()[-1]
             print(f"{way:32} {float(grown):6.2f} GB more at its peak, 512 x {args.memory} x 896 bf16")
         return None
     for case in args.cases or CASES:
         cases, dtypes = CASES[case]
         for dtype in dtypes:
-            for name, ways in cases(dtype):
-                measure(f"{case} {str(dtype)[6:]} {name}", ways, args.rounds)
+            if args.dtype in (None, *(name for name, wanted in DTYPES.items() if wanted == dtype)):
+                for name, ways in cases(dtype):
+                    measure(f"{case} {str(dtype)[6:]} {name}", ways, args.rounds)
     return None
 
 

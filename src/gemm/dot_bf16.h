@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "gemm/ahead.h"
 #include "gemm/gemm.h"
 #include "gemm/pack.h"
 #include "gemm/pack_pairs.h"
@@ -18,13 +19,15 @@ inline constexpr int64_t kDotRows = 6, kDotVectors = 4, kDotColumns = 16 * kDotV
 
 // The first kUsed rows and 16 · kVectors columns of a tile.
 template <typename V, int kUsed, int kVectors>
-void dot_tile(int64_t k, const uint16_t* a, const uint16_t* b, float* c, int64_t stride, bool add) {
+void dot_tile(int64_t k, const uint16_t* a, const uint16_t* b, Ahead next_a, Ahead next_b, float* c, int64_t stride,
+              bool add) {
     typename V::Sum sum[kUsed][kVectors];
 #pragma GCC unroll 8
     for (int i = 0; i < kUsed; ++i)
 #pragma GCC unroll 8
         for (int j = 0; j < kVectors; ++j) sum[i][j] = V::zero();
     for (int64_t p = 0; p < k; p += 2) {
+        next_a.fetch(2), next_b.fetch(2);
         typename V::Pairs row[kVectors];
 #pragma GCC unroll 8
         for (int j = 0; j < kVectors; ++j) row[j] = V::load_pairs(b + 32 * j);
@@ -61,6 +64,7 @@ void dot_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, con
         for (int64_t i = 0; i < block.a_strips * kDotRows; ++i)
             std::memset(block.c + i * block.c_stride, 0,
                         sizeof(float) * static_cast<size_t>(block.b_strips * kDotColumns));
+    const Next next(a, packed_a, b, packed_b, block);
     for (int64_t kb = 0; kb * kDotBlock < a.k; ++kb)
         for (int64_t j = 0; j < block.b_strips; ++j) {
             const auto* strip_b = reinterpret_cast<const uint16_t*>(packed_b + b.at(kb, block.b_strip + j));
@@ -69,7 +73,7 @@ void dot_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, con
             for (int64_t i = 0; i < block.a_strips; ++i)
                 tile_of(a.rows - (block.a_strip + i) * kDotRows)(
                     a.length(kb), reinterpret_cast<const uint16_t*>(packed_a + a.at(kb, block.a_strip + i)), strip_b,
-                    block.c + i * kDotRows * block.c_stride + j * kDotColumns, block.c_stride,
+                    next.of_a(kb, i, j), next.of_b(kb, i, j), block.c + i * kDotRows * block.c_stride + j * kDotColumns, block.c_stride,
                     kb > 0 || block.accumulate);
         }
 }

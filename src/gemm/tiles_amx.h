@@ -48,10 +48,10 @@ inline float exact_sum(const uint16_t* a, const uint16_t* b, const TileStrips& s
 
 // The next k block of an operand on its way into L2, so many lines a step of the tiles: beyond L2 nothing comes as fast
 // as tiles are multiplied (512×384×4096: 0.42 of the peak without). It may run over the end, which no prefetch minds.
-class Ahead {
+class NextBlock {
   public:
-    Ahead() = default;
-    Ahead(const Panel& panel, const std::byte* packed, int64_t strip, int64_t strips, int64_t kb, int64_t steps) {
+    NextBlock() = default;
+    NextBlock(const Panel& panel, const std::byte* packed, int64_t strip, int64_t strips, int64_t kb, int64_t steps) {
         if ((kb + 1) * panel.k_block >= panel.k) return;
         // strips of one k block lie one after another
         const int64_t bytes = strips * panel.length(kb + 1) * panel.strip.rows * panel.item;
@@ -78,13 +78,13 @@ struct TileResult {
 // C11 runs at 0.6 of the peak, four loads first at 0.5. To fold the sums into C while the next tiles multiply was
 // slower: their loads come at the same offsets in a page as its stores, and wait for them.
 template <typename Tiles, typename T, int kA, int kB>
-[[gnu::noinline]] void tile_product(const TileStrips& strips, const TileResult& result, Ahead& ahead_a,
-                                    Ahead& ahead_b) {
+[[gnu::noinline]] void tile_product(const TileStrips& strips, const TileResult& result, NextBlock& ahead_a,
+                                    NextBlock& ahead_b) {
     constexpr int kPlanes = std::is_same_v<T, f16> ? 4 : 1;
     constexpr int64_t kRows = kA * kTile, kColumns = kB * kTile;
     alignas(64) float sums[4 * kTile * kTile];  // row stride 32
     Tiles tiles;
-    Ahead a = ahead_a, b = ahead_b;
+    NextBlock a = ahead_a, b = ahead_b;
     for (int64_t i = 0; result.fetch && i < kRows; ++i)
         for (int64_t j = 0; j < kColumns; j += kTile) __builtin_prefetch(result.c + i * result.stride + j, 1);
     tiles.zero();
@@ -129,8 +129,8 @@ void tile_multiply(const Panel& a, const std::byte* packed_a, const Panel& b, co
         };
         const int64_t steps =
             k / kTileK * (plane > 0 ? 4 : 1) * ceil_div(block.a_strips, 2) * ceil_div(block.b_strips, 2);
-        Ahead ahead_a(a, packed_a, block.a_strip, block.a_strips, kb, steps);
-        Ahead ahead_b(b, packed_b, block.b_strip, block.b_strips, kb, steps);
+        NextBlock ahead_a(a, packed_a, block.a_strip, block.a_strips, kb, steps);
+        NextBlock ahead_b(b, packed_b, block.b_strip, block.b_strips, kb, steps);
         for (int64_t j = 0; j < block.b_strips; j += 2)
             for (int64_t i = 0; i < block.a_strips; i += 2) {
                 const bool two_a = i + 1 < block.a_strips, two_b = j + 1 < block.b_strips;
