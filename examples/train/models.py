@@ -37,7 +37,7 @@ def rotated(x: Tensor) -> Tensor:
 class Attention(nn.Module):
     """Causal attention whose softmax is ScaledMaskedSoftmax."""
 
-    heads, length, batch = 4, 512, 4
+    heads, length, batch, rate = 4, 512, 4, 1e-3
 
     def __init__(self, ops) -> None:
         super().__init__()
@@ -60,6 +60,7 @@ class Ssd(nn.Module):
 
     heads, state, chunk, length, batch = 8, 64, 64, 512, 4
     inner = 2 * WIDTH
+    rate = 3e-4  # at 1e-3 it is so near to diverging that the losses of bf16, PyTorch's as well, are 0.1 from f64's
 
     def __init__(self, ops) -> None:
         super().__init__()
@@ -95,7 +96,7 @@ class Ssd(nn.Module):
 class Nsa(nn.Module):
     """Native sparse attention's selected branch: each token attends to the blocks whose pooled keys it likes best."""
 
-    groups, heads, size, block, count, length, batch = 1, 4, 128, 64, 4, 1024, 2
+    groups, heads, size, block, count, length, batch, rate = 1, 4, 128, 64, 4, 1024, 2, 1e-3
 
     def __init__(self, ops) -> None:
         super().__init__()
@@ -135,7 +136,7 @@ class Model(nn.Module):
         super().__init__()
         self.ops = ops
         mixer = MIXERS[name]
-        self.batch, self.length = mixer.batch, mixer.length
+        self.batch, self.length, self.rate = mixer.batch, mixer.length, mixer.rate
         self.embedding = nn.Embedding(vocabulary, WIDTH)
         self.mixers = nn.ModuleList(mixer(ops) for _ in range(LAYERS))
         self.mlps = nn.ModuleList(Mlp(ops) for _ in range(LAYERS))

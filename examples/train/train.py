@@ -22,6 +22,10 @@ import data
 from models import MIXERS, Model
 from operators import Gradus, Torch
 
+# Steps until the learning rate is whole. AdamW divides its first steps by the size of the first gradients, so that a last
+# bit of those near zero is a whole step of the rate.
+WARM_UP = 20
+
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -61,8 +65,9 @@ def train(args: argparse.Namespace) -> dict:
     model = build(args)
     batch = args.batch or model.batch
     step_of = torch.compile(model) if args.compile else model
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=model.rate, weight_decay=0.1, fused=True)
     lower = contextlib.nullcontext() if args.impl == "f64" else torch.autocast("cpu", torch.bfloat16)
+    warm_up = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / WARM_UP, total_iters=WARM_UP)
     losses, seconds = [], []
     profiler = torch.profiler.profile() if args.profile else contextlib.nullcontext()
     for step, (tokens, target) in zip(range(args.steps), data.batches(batch, model.length, args.seed)):
@@ -73,6 +78,7 @@ def train(args: argparse.Namespace) -> dict:
             loss = step_of(tokens, target)
         loss.backward()
         optimizer.step()
+        warm_up.step()
         optimizer.zero_grad()
         losses.append(loss.item())
         seconds.append(time.perf_counter() - start)
