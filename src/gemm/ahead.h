@@ -18,7 +18,7 @@ struct Ahead {
     }
 };
 
-// Of a block of packed operands whose tiles go strip of A by strip of A, then strip of B by strip of B, then by k blocks.
+// Of a block of packed operands whose tiles go strip by strip of A, then strip by strip of B, then by k blocks.
 class Next {
   public:
     Next(const Panel& a, const std::byte* packed_a, const Panel& b, const std::byte* packed_b, const Block& block)

@@ -16,11 +16,11 @@
 
 // Everything above is compiled for any CPU; what follows, for those that the path is chosen on.
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))), \
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,prfchw"))), \
                              apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,prfchw")
 #endif
 #include "gemm/dot_bf16.h"
 #include "gemm/vectors_avx512.h"
@@ -60,10 +60,12 @@ struct Instruction {
   private:
     // The transposition of 6 × 16 words in a third of the steps of one of 16 × 16.
     static void pack_six_rows(const TileSource& source, uint16_t* to) {
-        const Vectors row = rows_of(source);
+        __m512i row[6];
+        for (int i = 0; i < 6; ++i)
+            row[i] = i < source.rows ? _mm512_loadu_si512(source.from + i * source.row_stride) : _mm512_setzero_si512();
         // of every four words, in a lane each: the first two and the last two of rows 0 and 1, 2 and 3, 4 and 5
-        const auto first = [&](int i) { return _mm512_unpacklo_epi32(row.at[i], row.at[i + 1]); };
-        const auto last = [&](int i) { return _mm512_unpackhi_epi32(row.at[i], row.at[i + 1]); };
+        const auto first = [&](int i) { return _mm512_unpacklo_epi32(row[i], row[i + 1]); };
+        const auto last = [&](int i) { return _mm512_unpackhi_epi32(row[i], row[i + 1]); };
         const auto four = [](__m512i x, __m512i y) {
             return std::pair(_mm512_unpacklo_epi64(x, y), _mm512_unpackhi_epi64(x, y));
         };

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "gemm/ahead.h"
 #include "gemm/gemm.h"
 #include "gemm/pack.h"
 
@@ -39,18 +40,6 @@ constexpr int64_t kChain = std::is_same_v<T, f16> ? 48 : kBlock;
 // Tiles of fewer rows, for what ends a panel: a token's few heads are all that there is of them in attention. The
 // smallest takes two strips of B at a time: with one, its sums are too few to hide the latency of an addition.
 constexpr int kMost = kRows, kMore = kRows * 2 / 3, kFew = kRows / 3;
-
-// Where tiles that come later will read, fetched into L2 while this one is computed: `step` bytes for every k.
-struct Ahead {
-    const std::byte* at;
-    int64_t step;
-
-    Ahead from(int64_t first) const { return {at + first * step, step}; }
-    HWY_INLINE void fetch() {
-        __builtin_prefetch(at, 0, 2);
-        at += step;
-    }
-};
 
 // A and B of a tile in one k block: A's elements at a[i · a_row + k · a_k], B's strips at b[s][k · b_k].
 struct Operands {
@@ -175,27 +164,14 @@ void multiply(const Panel& a, const std::byte* packed_a, const Panel& b, const s
     const int64_t a_row = packed ? 1 : a.row_step, a_k = packed ? kRows : a.k_step;
     const int64_t b_k = b.k_step == 0 ? kColumns : b.k_step;
     const int64_t rows = std::min(block.a_strips * kRows, a.rows - block.a_strip * kRows);
-    // While a tile of packed operands is computed, its share of what is next comes into L2: the same strip of A in the
-    // next k block, and the next strip of B.
     const bool all_packed = packed && b.k_step == 0;
     const auto most = all_packed ? &tile<kChain<T>, kMost, 1, true> : &tile<kChain<T>, kMost, 1>;
+    const Next next(a, packed_a, b, packed_b, block);
     for (int64_t kb = 0; kb * kBlock < a.k; ++kb) {
-        const bool add = kb > 0 || block.accumulate, last = (kb + 1) * kBlock >= a.k;
+        const bool add = kb > 0 || block.accumulate;
         const int64_t length = a.length(kb);
         const auto strip_b = [&](int64_t j) {
             return reinterpret_cast<const float*>(packed_b + b.at(kb, block.b_strip + j));
-        };
-        const auto next_a = [&](int64_t i, int64_t j) -> Ahead {
-            if (last) return {packed_a, 0};
-            const int64_t step = kRows * int64_t{sizeof(float)} / block.b_strips;
-            return {packed_a + a.at(kb + 1, block.a_strip + i / kRows) + j * length * step, step};
-        };
-        const auto next_b = [&](int64_t i, int64_t j) -> Ahead {
-            const bool here = j + 1 < block.b_strips;
-            if (last && !here) return {packed_b, 0};
-            const int64_t step = kColumns * int64_t{sizeof(float)} / ceil_div(rows, kRows);
-            const int64_t strip = here ? b.at(kb, block.b_strip + j + 1) : b.at(kb + 1, block.b_strip);
-            return {packed_b + strip + i / kRows * length * step, step};
         };
         const auto run = [&](auto function, int64_t i, int64_t j, bool pair) {
             const auto* from =
@@ -206,8 +182,8 @@ void multiply(const Panel& a, const std::byte* packed_a, const Panel& b, const s
                       a_k,
                       {strip_b(j), strip_b(j + pair)},
                       b_k,
-                      all_packed ? next_a(i, j) : Ahead{},
-                      all_packed ? next_b(i, j) : Ahead{}},
+                      all_packed ? next.of_a(kb, i / kRows, j) : Ahead{},
+                      all_packed ? next.of_b(kb, i / kRows, j) : Ahead{}},
                      block.c + i * block.c_stride + j * kColumns, block.c_stride, add);
         };
         int64_t few = rows;                             // where the smallest tile begins
