@@ -47,17 +47,55 @@ struct Instruction {
     // A tile's pairs of k, those of a strip's kRows rows side by side.
     template <int64_t kRows>
     static void pack(const TileSource& source, uint16_t* to) {
-        if constexpr (kRows == kDotRows) {
-            if (source.k_stride == 1 && source.k == kTileK) return pack_six_rows(source, to);
-            if (source.k_stride != 1 && source.row_stride == 1) return pack_six_side_by_side(source, to);
-        }
+        if (kRows == kDotRows && source.k_stride == 1 && source.k == kTileK) return pack_six_rows(source, to);
         constexpr auto kWords = static_cast<__mmask16>((1u << std::min(kRows, kTile)) - 1);
         const Vectors v = as_pairs(source);
         for (int64_t pair = 0; pair < ceil_div(source.k, 2); ++pair)
             _mm512_mask_storeu_epi32(to + pair * kRows * 2, kWords, v.at[pair]);
     }
 
+    // Of rows side by side: one strip, or eight of six rows; `strip` is how far it is from one to the next.
+    template <int64_t kRows>
+    static void pack_side_by_side(const TileSource& source, uint16_t* to, int64_t strip) {
+        const auto mask = ~uint64_t{0} >> (64 - source.rows);
+        for (int64_t k = 0; k < source.k; k += 2, to += 2 * kRows) {
+            const Element16* const x = source.from + k * source.k_stride;
+            const bool two = k + 1 < source.k;
+            const Words low = pairs(x, two, source.k_stride, static_cast<__mmask32>(mask));
+            const Words high = pairs(x + 32, two, source.k_stride, static_cast<__mmask32>(mask >> 32));
+            kRows == kDotRows ? put_strips(low.first, low.second, high.first, to, strip, ceil_div(source.rows, kRows))
+                              : put_strip(low, high, to);
+        }
+    }
+
   private:
+    using Words = std::pair<__m512i, __m512i>;  // 32 of 32 bits
+
+    // 32 elements at x, each with the one a stride behind it.
+    static Words pairs(const Element16* x, bool two, int64_t stride, __mmask32 mask) {
+        const __m512i even = _mm512_maskz_loadu_epi16(mask, x);
+        const __m512i odd = two ? _mm512_maskz_loadu_epi16(mask, x + stride) : _mm512_setzero_si512();
+        const __m512i words = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        const __m512i order = _mm512_or_si512(words, _mm512_slli_epi32(words, 16));
+        const __m512i first = _mm512_add_epi16(order, _mm512_set1_epi32(32 << 16));
+        const __m512i second = _mm512_add_epi16(first, _mm512_set1_epi16(16));
+        return {_mm512_permutex2var_epi16(even, first, odd), _mm512_permutex2var_epi16(even, second, odd)};
+    }
+    static void put_strip(const Words& low, const Words& high, uint16_t* to) {
+        _mm512_storeu_si512(to, low.first), _mm512_storeu_si512(to + 32, low.second);
+        _mm512_storeu_si512(to + 64, high.first), _mm512_storeu_si512(to + 96, high.second);
+    }
+    // 48 pairs, six to a strip.
+    static void put_strips(__m512i a, __m512i b, __m512i c, uint16_t* to, int64_t strip, int64_t strips) {
+        const auto put = [&](int i, __m512i six) {
+            if (i < strips) _mm256_mask_storeu_epi32(to + i * strip, 0x3F, _mm512_castsi512_si256(six));
+        };
+        put(0, a), put(1, _mm512_alignr_epi32(a, a, 6)), put(2, _mm512_alignr_epi32(b, a, 12));
+        put(3, _mm512_alignr_epi32(b, b, 2)), put(4, _mm512_alignr_epi32(b, b, 8));
+        put(5, _mm512_alignr_epi32(c, b, 14));
+        put(6, _mm512_alignr_epi32(c, c, 4)), put(7, _mm512_alignr_epi32(c, c, 10));
+    }
+
     // The transposition of 6 × 16 words in a third of the steps of one of 16 × 16.
     static void pack_six_rows(const TileSource& source, uint16_t* to) {
         __m512i row[6];
@@ -81,17 +119,6 @@ struct Instruction {
         };
         put(std::integral_constant<int, 0>()), put(std::integral_constant<int, 1>());
         put(std::integral_constant<int, 2>()), put(std::integral_constant<int, 3>());
-    }
-    static void pack_six_side_by_side(const TileSource& source, uint16_t* to) {
-        const auto lanes = static_cast<__mmask8>((1u << source.rows) - 1);
-        for (int64_t k = 0; k < source.k; k += 2, to += 2 * kDotRows) {
-            const Element16* const from = source.from + k * source.k_stride;
-            const __m128i x = _mm_maskz_loadu_epi16(lanes, from);
-            const __m128i y =
-                k + 1 < source.k ? _mm_maskz_loadu_epi16(lanes, from + source.k_stride) : _mm_setzero_si128();
-            _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_unpacklo_epi16(x, y));
-            _mm_storel_epi64(reinterpret_cast<__m128i*>(to + 8), _mm_unpackhi_epi16(x, y));
-        }
     }
 };
 

@@ -105,12 +105,40 @@ void dot_pack_run(const StripRun& run) {
     }
 }
 
+// The same of a source whose rows lie side by side, eight strips of A or one of B at a time: a line of the source holds
+// parts of several strips.
+template <typename V, int64_t kRows>
+void dot_pack_side_by_side(const Panel& panel, std::byte* packed, const Area& area, const Matrix& source) {
+    constexpr int64_t kStrips = kRows == kDotRows ? 8 : 1;
+    for (int64_t row = 0; row < area.rows; row += kStrips * kRows)
+        for (int64_t done = 0, run; done < area.k; done += run) {
+            const int64_t block = (area.first_k + done) / kDotBlock, inside = (area.first_k + done) % kDotBlock;
+            run = std::min(kDotBlock - inside, area.k - done);
+            const int64_t rows = std::min(kStrips * kRows, area.rows - row), strip = panel.length(block) * kRows;
+            const auto* const from = static_cast<const Element16*>(source.data) + row + done * source.column_stride;
+            auto* const to =
+                reinterpret_cast<uint16_t*>(packed + panel.at(block, (area.first_row + row) / kRows)) + inside * kRows;
+            for (int64_t k = 0; k < run; k += kTileK) {
+                for (int64_t i = 0; i < ceil_div(rows, kRows); ++i)
+                    fetch_to_write(to + i * strip + k * kRows + kWritten, kTileK * kRows);
+                V::template pack_side_by_side<kRows>(
+                    {from + k * source.column_stride, 1, source.column_stride, rows, std::min(kTileK, run - k)},
+                    to + k * kRows, strip);
+            }
+        }
+}
+
+template <typename V, int64_t kRows>
+void dot_pack_strips(const Panel& panel, std::byte* packed, const Area& area, const Matrix& source) {
+    if (source.row_stride == 1 && source.column_stride != 1)
+        return dot_pack_side_by_side<V, kRows>(panel, packed, area, source);
+    each_run<uint16_t>(panel, packed, area, source, &dot_pack_run<V, kRows>);
+}
+
 template <typename V>
 void dot_pack(const Panel& panel, std::byte* packed, const Area& area, const Matrix& source) noexcept {
-    const bool is_a = panel.strip.rows == kDotRows;
-    each_run<uint16_t>(panel, packed, area, source, [is_a](const StripRun& run) {
-        is_a ? dot_pack_run<V, kDotRows>(run) : dot_pack_run<V, kDotColumns>(run);
-    });
+    panel.strip.rows == kDotRows ? dot_pack_strips<V, kDotRows>(panel, packed, area, source)
+                                 : dot_pack_strips<V, kDotColumns>(panel, packed, area, source);
 }
 
 template <typename V>

@@ -53,6 +53,12 @@ struct PlainVector {
             for (int64_t i = 0; i < std::min(kRows, kTile); ++i)
                 to[(k / 2 * kRows + i) * 2 + k % 2] = element(source, i, k);
     }
+    template <int64_t kRows>
+    static void pack_side_by_side(const TileSource& source, uint16_t* to, int64_t strip) {
+        for (int64_t k = 0; k < round_up(source.k, 2); ++k)
+            for (int64_t i = 0; i < round_up(source.rows, kRows); ++i)
+                to[i / kRows * strip + (k / 2 * kRows + i % kRows) * 2 + k % 2] = element(source, i, k);
+    }
 };
 
 // As the instruction's manual has it: the even and the odd k of a tile in a chain each, from zero; their sum goes to C.
