@@ -40,8 +40,9 @@ void stats_row(const float* logits, int64_t n, float* max, float* sum) noexcept 
     });
     const float largest = max_of(top);
     Pair total = set_pair(0.0f);
-    each_pair(n, [&](int64_t i, auto part)
-                     HWY_ATTR { total = total + behind(part, exp(load(logits + i, part) - set_pair(largest)), 0.0f); });
+    each_pair(n, [&](int64_t i, auto part) HWY_ATTR {
+        total = total + behind(part, exp_faded(load(logits + i, part) - set_pair(largest)), 0.0f);
+    });
     *max = largest;
     *sum = hn::GetLane(hn::SumOfLanes(F32(), hn::Add(total.first, total.second)));
     if (!std::isnan(*sum)) return;
