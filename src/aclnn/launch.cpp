@@ -93,10 +93,9 @@ Status check_apart_from_workspace(const Executor& executor, size_t i, const Laun
     return invalid(executor.op->arguments[i].name, "overlaps the workspace");
 }
 
-// What it will do, for those who observe: told before anything is checked.
+// What it will do, for those who observe (there must be some): told before anything is checked.
 std::unique_ptr<TaskInfo> describe_launch(const Executor& executor, const LaunchTask& task, const void* workspace) {
     auto info = describe(TaskKind::launch);
-    if (!info) return info;
     const Planned& planned = *executor.planned;
     info->accesses.reserve(executor.slots.size() + 1);
     for (size_t i = 0; i < executor.slots.size(); ++i) {
@@ -157,7 +156,7 @@ Status launch_on(Executor& executor, const Operator* op, void* workspace, uint64
     if (op != nullptr && op != executor.op)
         return invalid("executor", "prepared by aclnn", executor.op->name, "GetWorkspaceSize");
     std::unique_ptr<LaunchTask> task = task_of(executor);
-    task->info = describe_launch(executor, *task, workspace);
+    if (observed()) task->info = describe_launch(executor, *task, workspace);
     GRADUS_TRY(check_workspace(executor, workspace, size, *task));
     const Result<std::shared_ptr<Stream>> stream = executor.limits ? find_stream_here(handle) : find_stream(handle);
     if (!stream.ok()) return {ACLNN_ERR_RUNTIME_ERROR, stream.status().message()};
@@ -171,7 +170,7 @@ Status launch_on(Executor& executor, const Operator* op, void* workspace, uint64
 
 Status run_here(Executor& executor) {
     const std::unique_ptr<LaunchTask> task = task_of(executor);
-    const std::unique_ptr<TaskInfo> info = describe_launch(executor, *task, nullptr);
+    const std::unique_ptr<TaskInfo> info = observed() ? describe_launch(executor, *task, nullptr) : nullptr;
     const auto bytes = static_cast<size_t>(executor.planned->scratch.bytes());
     const KeptMemory scratch(bytes);
     GRADUS_TRY(check_tensors(executor, *task, scratch.data()));

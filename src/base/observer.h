@@ -161,6 +161,7 @@ inline bool observed() noexcept { return __builtin_expect(first_observer != null
 
 template <typename F>
 void observe(const F& f) {
+    if (!observed()) return;
     for (Observer* observer = first_observer; observer != nullptr; observer = observer->next_) f(*observer);
 }
 
