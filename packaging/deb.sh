@@ -25,7 +25,8 @@ fi
 rm -rf "$into"
 mkdir -p "$into/gradus-$version"
 into=$(cd "$into" && pwd)
-sources | tar --create --null --files-from=- | tar --extract --directory "$into/gradus-$version"
+# folders' modes are in the archive of the sources
+sources | tar --create --null --files-from=- | (umask 0022 && tar --extract --directory "$into/gradus-$version")
 
 cd "$into/gradus-$version"
 # All times in packages are that of the changelog's newest entry.

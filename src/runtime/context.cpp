@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/config.h"
+#include "base/nonblocking.h"
 #include "runtime/report.h"
 
 namespace gradus {
@@ -54,6 +55,7 @@ Result<std::shared_ptr<Stream>> Context::default_stream(void* own_handle) {
         const Lock lock = hold();
         if (stream_) return stream_;
     }
+    const MayBlock once;  // it is made when it is first wanted
     auto stream = std::make_shared<Stream>(device_, own_handle);
     // under a handle that nobody knows, so that it closes with the others
     auto handle = add_stream(stream);
