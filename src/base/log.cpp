@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "base/config.h"
+#include "base/nonblocking.h"
 
 namespace gradus {
 
@@ -16,6 +17,7 @@ void log(LogLevel level, const Text& line) noexcept {
 }
 
 void log_line(const Text& line) noexcept {
+    const MayBlock asked_for;
     const int before = errno;
     char head[] = "gradus: ", end[] = "\n";
     const iovec parts[] = {{head, sizeof head - 1},

@@ -8,6 +8,7 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -19,7 +20,16 @@ namespace gradus {
 namespace HWY_NAMESPACE {
 
 // Of lanes that hold a NaN, that or another: who cares looks for it beside.
-HWY_INLINE float max_of(Pair v) { return hn::GetLane(hn::MaxOfLanes(F32(), max_or_nan(v.first, v.second))); }
+HWY_INLINE float max_of(Pair v) {
+    const V32 most = max_or_nan(v.first, v.second);
+#if HWY_TARGET == HWY_EMU128  // whose MaxOfLanes begins with the lowest number that is finite
+    HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
+    hn::Store(most, F32(), lanes);
+    return *std::max_element(lanes, lanes + hn::Lanes(F32()));
+#else
+    return hn::GetLane(hn::MaxOfLanes(F32(), most));
+#endif
+}
 HWY_INLINE float sum_of(Pair v) { return hn::GetLane(hn::SumOfLanes(F32(), hn::Add(v.first, v.second))); }
 
 // A sum of any length whose error does not grow with it: what an addition rounds away is kept beside the total.
