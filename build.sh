@@ -228,7 +228,7 @@ check_coverage() {
 }
 check_alloc_free() {
     build alloc_free
-    RTSAN_OPTIONS=suppressions=$PWD/testing/alloc_free.supp run_tests alloc_free -R '^(ops/|aclnn)' -E 'observed|threads'
+    RTSAN_OPTIONS=suppressions=$PWD/testing/alloc_free.supp run_tests alloc_free -R '^(ops/|aclnn)' -E 'observed|threads' --repeat until-pass:3
 }
 deb() {
     need packages-deb.txt

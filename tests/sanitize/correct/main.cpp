@@ -15,9 +15,9 @@ static void end_by_a_signal(const char* way) {
     if (std::strcmp(way, "terminate") == 0) raise(SIGTERM);
     if (std::strcmp(way, "crash") == 0) *reinterpret_cast<volatile int*>(8) = 1;
     if (std::strcmp(way, "crash in the allocator") == 0) {
-        char* const block = static_cast<char*>(std::malloc(1 << 20));
-        const volatile size_t inside = 16;
-        std::free(block + inside);
+        char* volatile block = static_cast<char*>(std::malloc(1 << 20));
+        block = block + 16;
+        std::free(block);
     }
 }
 
