@@ -23,10 +23,13 @@ if [ "$(cat "$into/.state" 2>/dev/null)" = "$state" ]; then
 fi
 
 rm -rf "$into"
-mkdir -p "$into/gradus-$version"
+mkdir -p "$into"
 into=$(cd "$into" && pwd)
-# folders' modes are in the archive of the sources
-sources | tar --create --null --files-from=- | (umask 0022 && tar --extract --directory "$into/gradus-$version")
+( # folders' modes are in the archive of the sources
+    umask 0022
+    mkdir "$into/gradus-$version"
+    sources | tar --create --null --files-from=- | tar --extract --directory "$into/gradus-$version"
+)
 
 cd "$into/gradus-$version"
 # All times in packages are that of the changelog's newest entry.
