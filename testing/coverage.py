@@ -115,7 +115,8 @@ def main():
     missing = collections.defaultdict(list)
     for file in export(build, profiles)['files']:
         path = pathlib.Path(file['filename'])
-        name = (path.relative_to(ROOT) if path.is_absolute() else path).as_posix()
+        # as the compiler was told to write them, beginning at the directory of the build or not
+        name = (path.relative_to(ROOT) if path.is_absolute() else path).as_posix().removeprefix('build/')
         group = next((group for group, (pattern, _) in GROUPS.items() if re.fullmatch(pattern, name)), None)
         if group is None:
             continue
