@@ -36,7 +36,7 @@ def run(model: str, name: str, steps: int) -> dict:
 
 
 def last_loss(result: dict) -> float:
-    """Of the last tenth of the steps: a single batch's is as far as 0.06 from that of the same model an ulp away."""
+    """Of the last tenth of the steps: of a single batch, PyTorch's and ours come to be 0.06 to 0.2 apart by step 200."""
     losses = result["losses"]
     return statistics.mean(losses[-max(1, len(losses) // 10) :])
 
