@@ -221,6 +221,8 @@ void add_sanitize(CLI::App& app, Session& session) {
         ->check(CLI::IsMember({"memcheck", "racecheck", "initcheck", "leakcheck", "all"}));
     command->add_option("--leak-check", o.leak_check, "full: each of what is left, not a line a kind")
         ->check(CLI::IsMember({"summary", "full"}));
+    command->add_option("--portability", o.portability, "full: also habits that the device need not put up with")
+        ->check(CLI::IsMember({"usual", "full"}));
     command->add_option("--report-api-errors", o.api_errors, "no: a call that fails is no finding")
         ->check(CLI::IsMember({"yes", "no"}));
     command->add_option("--schedules", o.schedules, "run it N times in orders that it allows; compare what it reads")

@@ -52,7 +52,7 @@ struct BenchOptions {
 };
 struct SanitizeOptions {
     std::vector<std::string> tools, program, files;
-    std::string leak_check = "summary", api_errors = "yes", log_file, suppressions, explain;
+    std::string leak_check = "summary", portability = "usual", api_errors = "yes", log_file, suppressions, explain;
     int schedules = 0, error_exitcode = 1;
 };
 

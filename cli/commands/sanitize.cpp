@@ -98,8 +98,8 @@ void expect_files(const SanitizeOptions& options) {
 
 std::string settings(const SanitizeOptions& options, const std::string& lines) {
     std::string text = options.tools.empty() ? "all" : fmt::format("{}", fmt::join(options.tools, ","));
-    text += fmt::format(",json={},leak-check={},api-errors={}", escaped_name(lines), options.leak_check,
-                        options.api_errors);
+    text += fmt::format(",json={},leak-check={},portability={},api-errors={}", escaped_name(lines), options.leak_check,
+                        options.portability, options.api_errors);
     if (!options.log_file.empty()) text += ",log=" + escaped_name(options.log_file);
     if (!options.suppressions.empty()) text += ",suppressions=" + escaped_name(options.suppressions);
     return text;

@@ -244,11 +244,15 @@ aclrtSynchronizeStream(stream);)"},
 aclDestroyTensor(gone);)"},
     {"portability", "warning",
      "It works here and not on the device: a copy from host to host on a stream, a call for memory, work or waiting in "
-     "a "
-     "function of aclrtLaunchHostFunc.",
+     "a function of aclrtLaunchHostFunc. With `--portability full` also what the device need not do as Gradus does, "
+     "and what many programs do: an asynchronous copy with memory that aclrtMallocHost did not give out, for which "
+     "Gradus waits; one whose addresses are no multiples of 64, which CANN before 8.3 asks for; a copy or fill without "
+     "a stream while the device has work queued, for which Gradus waits, too; a stream, context or device that is "
+     "destroyed, or reset, before the program has waited for its work.",
      R"(char* upper = (char*)host + n / 2;
 aclrtMemcpyAsync(host, n / 2, upper, n / 2, ACL_MEMCPY_HOST_TO_HOST, stream);)",
-     "A copy without a stream; let the function wake a thread of the program, and call there.",
+     "A copy without a stream; let the function wake a thread of the program, and call there. Memory of "
+     "aclrtMallocHost at multiples of 64; aclrtSynchronizeStream before anything relies on the work.",
      R"(char* upper = (char*)host + n / 2;
 aclrtMemcpy(host, n / 2, upper, n / 2, ACL_MEMCPY_HOST_TO_HOST);)"},
     {"unused", "note", "Device memory that was never read or written. Told with `--leak-check full`.",

@@ -53,7 +53,8 @@ struct TaskInfo {
     // direction: whom its coming lets begin, and for whom it waits; 0: nobody.
     std::vector<uint64_t> gives = {}, takes = {};
 
-    // Filled in when a stream takes it. Tickets ascend over the process.
+    // Filled in when a stream takes it. Tickets ascend over the process. Without a stream: the device whose work it
+    // waits for, if it waits.
     uint64_t ticket = 0, stream = 0;
     int device = -1;
 };

@@ -162,6 +162,7 @@ Status run_now(const Work& work, const TaskInfo* info, int device) {
 
 template <typename Work>
 Status run(Work work, std::unique_ptr<TaskInfo> info, Where where, int device) {
+    if (info && !where.on_stream && config_sync_copies()) info->device = device;
     return where.on_stream ? run_on_stream(std::move(work), std::move(info), where.stream)
                            : run_now(work, info.get(), device);
 }

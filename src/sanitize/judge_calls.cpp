@@ -259,6 +259,7 @@ void Sanitizer::tell_ignored(const Failure& failure, const std::string& how) {
 // One that no thread of the program can end is certain; another thread, or a callback on one of ours, may yet ask for
 // the record.
 void Sanitizer::on_wait(uint64_t stream, uint64_t record) {
+    judge_end_of_stream(stream);
     const Order::Stuck stuck = order_.stuck(stream, record);
     if (stuck.wait == nullptr || !options_.racecheck) return;
     if (program_threads() == 1 && !order_.some_callback()) {

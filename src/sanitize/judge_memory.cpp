@@ -133,18 +133,6 @@ void Sanitizer::judge_executor(const TaskInfo& task) {
     }
 }
 
-// Where limits are on, the call is refused, and told as a refusal.
-void Sanitizer::judge_direction(const TaskInfo& task) {
-    if (task.kind != TaskKind::copy || !options_.memcheck || std::string_view(task.path) != "host to host") return;
-    report(
-        {"portability",
-         Level::warning,
-         "an asynchronous copy from host to host",
-         {{std::string(task.function) + " copies from host to host on a stream, which the device does not do", site()}},
-         "aclrtMemcpy, or memcpy after aclrtSynchronizeStream",
-         {{"function", task.function}}});
-}
-
 // Which bytes were written, in the order of the calls.
 void Sanitizer::book(const TaskInfo& task) {
     if (const auto it = executors_.find(task.executor); it != executors_.end()) {

@@ -31,6 +31,7 @@ bool read_setting(std::string_view key, std::string_view value, Options& options
     if (key == "suppressions") return options.suppressions = value, true;
     if (key == "copies") return options.copies = value, true;
     if (key == "leak-check") return options.full_leaks = value == "full", value == "full" || value == "summary";
+    if (key == "portability") return options.full_portability = value == "full", value == "full" || value == "usual";
     if (key == "api-errors") return options.api_errors = value == "yes", value == "yes" || value == "no";
     if (key == "keep") return options.keep_all = value == "all", value == "all";
     if (key == "quarantine") {
@@ -88,7 +89,7 @@ std::optional<Options> parse_options(std::string_view text, std::string& error) 
         if (!good)
             error = "GRADUS_SANITIZE: value '" + word +
                     "', expected off, on, memcheck, racecheck, initcheck, leakcheck, or key=value of log, json, "
-                    "suppressions, leak-check, api-errors, quarantine, copies";
+                    "suppressions, leak-check, portability, api-errors, quarantine, copies";
     }
     if (error.empty()) error = check_files(options);
     if (!options.memcheck && !options.racecheck && !options.initcheck && !options.leakcheck) read_tool("on", options);

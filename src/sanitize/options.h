@@ -11,6 +11,7 @@ namespace gradus::sanitize {
 struct Options {
     bool memcheck = false, racecheck = false, initcheck = false, leakcheck = false;
     bool full_leaks = false;                // leak-check=full
+    bool full_portability = false;          // portability=full
     bool api_errors = true;                 // api-errors=no
     bool keep_all = false;                  // keep=all: accesses that a later one covers stay; for tests of the rules
     size_t quarantine = size_t{256} << 20;  // quarantine=MiB of freed memory that is not given out again

@@ -94,7 +94,7 @@ class Order {
     Order(Report report, Find find, Watch watch, bool keep_all)
         : report_(std::move(report)), find_(std::move(find)), watch_(std::move(watch)), keep_all_(keep_all) {}
 
-    void stream(const StreamInfo& info) { streams_[info.id]; }
+    void stream(const StreamInfo& info) { streams_[info.id].device = info.device; }
     void stream_end(uint64_t stream);
     void task(const TaskInfo& info, Site site);
     void begin(const TaskInfo& info);
@@ -120,6 +120,8 @@ class Order {
 
     // The newest work of a stream that the host does not know to have ended; nullptr: none.
     const Asked* unfinished() const;
+    const Asked* unfinished_of(uint64_t stream) const;
+    const Asked* unfinished_on(int device) const;  // of streams that do not stand as below
     // Whether a stream stands, before one of its records or anywhere (0), behind a record that nobody has asked for, or
     // that stands behind it in turn.
     struct Stuck {
@@ -157,6 +159,7 @@ class Order {
         uint64_t stream = 0, ticket = 0;
     };
     struct StreamState {
+        int device = -1;
         Clock clock;
         uint64_t number = 0;
         std::deque<Pending> pending;

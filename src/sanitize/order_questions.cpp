@@ -29,11 +29,24 @@ const Kept* Order::user_of(uint64_t allocation) {
 
 const Asked* Order::unfinished() const {
     if (!lost_.empty()) return &lost_.begin()->second;
-    for (const auto& [id, stream] : streams_) {
-        if (stream.newest_number > host_.at(id)) return &stream.newest;
-        for (const Pending& pending : stream.pending)
-            if (must_end(pending.task.kind)) return &pending.task;
-    }
+    for (const auto& [id, stream] : streams_)
+        if (const Asked* const task = unfinished_of(id)) return task;
+    return nullptr;
+}
+
+const Asked* Order::unfinished_of(uint64_t id) const {
+    const auto it = streams_.find(id);
+    if (it == streams_.end()) return nullptr;
+    if (it->second.newest_number > host_.at(id)) return &it->second.newest;
+    for (const Pending& pending : it->second.pending)
+        if (must_end(pending.task.kind)) return &pending.task;
+    return nullptr;
+}
+
+const Asked* Order::unfinished_on(int device) const {
+    for (const auto& [id, stream] : streams_)
+        if (const Asked* const task = stream.device == device ? unfinished_of(id) : nullptr)
+            if (stuck(id, 0).wait == nullptr) return task;
     return nullptr;
 }
 

@@ -77,16 +77,6 @@ void Sanitizer::on_call(const char* function) {
     tell_callback();
 }
 
-void Sanitizer::tell_callback() {
-    report({"portability",
-            Level::warning,
-            "a call inside a callback",
-            {{std::string(current_function()) + " is called by a host function of a stream, which the device forbids",
-              site()}},
-            "let the callback wake a thread of the program, and call there",
-            {{"function", current_function()}}});
-}
-
 void Sanitizer::on_return(const char* function, const Status& status) {
     if (some_touched_.load(std::memory_order_relaxed)) tell_touches();
     if (!status.ok() || some_failed_.load(std::memory_order_relaxed)) {
@@ -189,6 +179,7 @@ void Sanitizer::on_attempt(const TaskInfo& task) {
 }
 
 void Sanitizer::on_host_access(const TaskInfo& task) {
+    judge_sync_copy(task);
     if (options_.racecheck) order_.host_access(task, site());
     book(task);
     if (copies_.wanted() && calls.depth > 0) calls.innermost().copy = ++copies_asked_;
@@ -199,7 +190,7 @@ void Sanitizer::on_host_access_end(const TaskInfo& task) {
 }
 
 void Sanitizer::on_task(const TaskInfo& task) {
-    judge_direction(task);
+    judge_async_copy(task);
     book(task);
     order_.task(task, site());
     if (copies_.wanted() && task.kind == TaskKind::copy) copy_asked_[task.ticket] = {++copies_asked_, site()};

@@ -116,7 +116,6 @@ class Sanitizer final : public Observer {
 
     Site site();
     void end_wait(uint64_t stream);
-    void tell_callback();
     void report(const Finding& finding) { findings_.report(finding); }
     std::string name(const Memory& memory) const;  // A3
     Part part_of(const Memory& memory) const;
@@ -131,10 +130,15 @@ class Sanitizer final : public Observer {
     void judge_memory(const TaskInfo& task, const Access& access);
     void judge_reuse(const TaskInfo& task, const Access& access, const Memory& memory, const Memory& freed);
     void judge_executor(const TaskInfo& task);
-    void judge_direction(const TaskInfo& task);
     void book(const TaskInfo& task);
     void judge_read(const TaskInfo& task, const Access& access, Memory& memory);
     void hash_copy(const TaskInfo& task, uint64_t place, Site site);
+
+    // judge_portability.cpp
+    void tell_callback();
+    void judge_async_copy(const TaskInfo& task);
+    void judge_sync_copy(const TaskInfo& task);
+    void judge_end_of_stream(uint64_t stream);
 
     // judge_calls.cpp
     void judge_return(const char* function, const Status& status);

@@ -139,6 +139,7 @@ class Command(unittest.TestCase):
     def test_wrong_words_in_the_environment(self):
         for text, message in (("onn", "value 'onn', expected off, on, memcheck"),
                               ("on,leak-check=half", "value 'leak-check=half', expected off, on"),
+                              ("on,portability=all", "value 'portability=all', expected off, on"),
                               ("on,suppressions=/no/such/file", "suppressions=/no/such/file: No such file"),
                               ("on,log=/no/such/file", "log=/no/such/file: No such file"),
                               ("on,json=/tmp", "json=/tmp: Is a directory")):
@@ -160,6 +161,16 @@ class Command(unittest.TestCase):
         loop = sanitize("--leak-check", "full", "--", VARIOUS, "left_in_a_loop").stderr
         self.assertEqual(len(re.findall(r"warning leak \(tensor\)", loop)), 3)
         self.assertEqual(len(re.findall(r"note unused", loop)), 2)
+
+    def test_portability_in_full(self):
+        copies = "copy_beside_queued_work_in_full"
+        full = sanitize("--portability", "full", "--", PLANTED, copies)
+        self.assertIn("warning portability (a synchronous copy that waits)", full.stderr)
+        self.assertEqual(full.returncode, 0)
+        for name in ("unaligned_source_in_full", "pageable_source_in_full", "stream_destroyed_in_full", copies):
+            self.assertIn("nothing found", sanitize("--", PLANTED, name).stderr)
+        self.assertIn("nothing found", sanitize("--portability", "full", "--", PLANTED, copies,
+                                                environment={"GRADUS_SYNC_COPIES": "0"}).stderr)
 
     def test_what_memory_holds(self):
         size, others = map(int, sanitize("--", VARIOUS, "workspace_afterwards").stdout.split())

@@ -19,6 +19,10 @@ LATE = ("stream_asked_once", "event_asked_once", "event_synchronised_before_a_fl
 SCHEDULES = {name: "late" for name in LATE}  # or the work has ended by the time of the question
 
 
+def settings_of(name):
+    return "on,portability=full" if name.endswith("_in_full") else SETTINGS.get(name, "on")
+
+
 def read(path):
     if not os.path.exists(path):
         return ""
@@ -68,7 +72,7 @@ class Planted(unittest.TestCase):
     def check(self, name, program):
         ids = {word for word in program["expected"] if "=" not in word}
         keys = [word.split("=") for word in program["expected"] if "=" in word]
-        found, text = run(PLANTED, name, settings=SETTINGS.get(name, "on"), expect_code=(0, 1))
+        found, text = run(PLANTED, name, settings=settings_of(name), expect_code=(0, 1))
         self.assertEqual({f["id"] for f in found}, ids, f"{name}: {text}")
         told = [f["id"] for f in found if f["id"] not in ("leak", "error-ignored")]
         self.assertEqual(len(told), len(set(told)), f"{name}: a mistake is told twice: {text}")
@@ -93,7 +97,7 @@ class Planted(unittest.TestCase):
                     result.result()
 
     def silent(self, program, *words):
-        found, text = run(program, *words, settings=SETTINGS.get(words[0], "on"))
+        found, text = run(program, *words, settings=settings_of(words[0]))
         self.assertEqual(found, [], f"{words}: {text}")
         self.assertIn("gradus sanitize: nothing found", text, words)
 

@@ -1,5 +1,4 @@
 // Handles, executors, sizes and contexts that a call should not have been given.
-#include <chrono>
 #include <thread>
 
 #include "planted.h"
@@ -208,83 +207,4 @@ PLANTED(address_of_a_stream_destroyed) {
     MUST(aclrtCreateStream(&s));
     if (!mended) aclrtDestroyStream(&s);  // a
     MUST(aclrtDestroyStream(s));
-}
-
-// expect portability
-PLANTED(callback_launches) {
-    Buffer x(kX), y(kY);
-    Stream s, other;
-    stream_of_callback = other;
-    callback_x = &x;
-    callback_y = &y;
-    const auto body = [](void*) {
-        MUST(aclrtMemsetAsync(*callback_x, kX, 0, kX, stream_of_callback));  // a
-    };
-    if (mended) {
-        sync(s);
-        MUST(aclrtMemsetAsync(x, kX, 0, kX, other));
-    } else {
-        MUST(aclrtLaunchHostFunc(s, body, nullptr));
-    }
-    sync(s);
-    sync(other);
-}
-
-// expect portability
-PLANTED(callback_records_what_is_waited_for) {
-    static aclrtEvent event = nullptr;
-    static aclrtStream third = nullptr;
-    Event e(Kind::flagged);
-    Stream s1, s2, s3;
-    event = e;
-    third = s3;
-    const auto record_later = [](void*) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        aclrtRecordEvent(event, third);  // a
-    };
-    if (!mended) MUST(aclrtLaunchHostFunc(s2, record_later, nullptr));
-    wait(s1, e);
-    if (mended) record(e, s3);
-    sync(s1);
-    sync(s2);
-}
-
-// expect portability
-PLANTED(callback_launches_an_operator) {
-    Buffer x(kX), y(kY);
-    Stream s, other;
-    stream_of_callback = other;
-    callback_x = &x;
-    callback_y = &y;
-    const auto body = [](void*) {
-        glu(*callback_x, *callback_y, stream_of_callback);  // a
-    };
-    if (mended)
-        glu(x, y, other);
-    else
-        MUST(aclrtLaunchHostFunc(s, body, nullptr));
-    sync(s);
-    sync(other);
-}
-
-// expect portability
-PLANTED(asynchronous_copy_on_the_host_without_limits) {
-    lift_limits();
-    Pinned from(kX), to(kX);
-    Stream s;
-    if (mended)
-        MUST(aclrtMemcpy(to, kX, from, kX, ACL_MEMCPY_HOST_TO_HOST));
-    else
-        MUST(aclrtMemcpyAsync(to, kX, from, kX, ACL_MEMCPY_HOST_TO_HOST, s));  // a
-    sync(s);
-}
-
-// expect portability error-ignored
-PLANTED(asynchronous_copy_on_the_host) {
-    Pinned a(64), b(64);
-    Stream s;
-    if (mended)
-        MUST(aclrtMemcpy(a, 64, b, 64, ACL_MEMCPY_HOST_TO_HOST));
-    else
-        aclrtMemcpyAsync(a, 64, b, 64, ACL_MEMCPY_HOST_TO_HOST, s);  // a
 }
