@@ -9,6 +9,7 @@ where a group stays below its bar. What no test can reach is written down in cov
 """
 import argparse
 import collections
+import functools
 import json
 import os
 import pathlib
@@ -47,20 +48,41 @@ def export(build, profiles):
     return json.loads(found.stdout)['data'][0]
 
 
+def name_of(filename):
+    """As the compiler was told to write it, beginning at the directory of the build or not; from the project's own."""
+    path = pathlib.Path(filename)
+    return (path.relative_to(ROOT) if path.is_absolute() and path.is_relative_to(ROOT) else path).as_posix().removeprefix(
+        'build/')
+
+
+@functools.cache
+def lines_of(name):
+    return (ROOT / name).read_text().split('\n')
+
+
+def is_constant(branch, filename):
+    """`while (0)` of a macro decides nothing."""
+    first, begin, last, end = branch[:4]
+    return first == last and lines_of(name_of(filename))[first - 1][begin - 1:end - 1] in ('0', '1', 'true', 'false')
+
+
 def branches_of(file):
     """Counts (true, false) of every branch, by place; a macro's by the place of its use. Instances of a template
     count together."""
     counts = collections.defaultdict(lambda: [0, 0])
 
-    def add(branches, used=()):
-        for line, column, _, _, true, false, *_ in branches:
+    def add(branches, filenames, used=()):
+        for branch in branches:
+            line, column, _, _, true, false, file_number, *_ = branch
+            if is_constant(branch, filenames[file_number]):
+                continue
             place = counts[(*used, line, column)]
             place[0] += true
             place[1] += false
 
-    add(file['branches'])
+    add(file['branches'], [file['filename']] * 256)
     for expansion in file.get('expansions', []):
-        add(expansion['branches'], tuple(expansion['source_region'][:2]))
+        add(expansion['branches'], expansion['filenames'], tuple(expansion['source_region'][:2]))
     return counts
 
 
@@ -114,13 +136,11 @@ def main():
     total = {name: collections.Counter() for name in GROUPS}
     missing = collections.defaultdict(list)
     for file in export(build, profiles)['files']:
-        path = pathlib.Path(file['filename'])
-        # as the compiler was told to write them, beginning at the directory of the build or not
-        name = (path.relative_to(ROOT) if path.is_absolute() else path).as_posix().removeprefix('build/')
+        name = name_of(file['filename'])
         group = next((group for group, (pattern, _) in GROUPS.items() if re.fullmatch(pattern, name)), None)
         if group is None:
             continue
-        lines = (ROOT / name).read_text().split('\n')
+        lines = lines_of(name)
         sums = total[group]
         for place, counts in sorted(branches_of(file).items()):
             text = lines[place[0] - 1].strip()
