@@ -1,4 +1,4 @@
-// The eleven operators as torch.ops.gradus.*, on PyTorch's stable ABI alone, so that one binary serves every PyTorch
+// The operators as torch.ops.gradus.*, on PyTorch's stable ABI alone, so that one binary serves every PyTorch
 // from 2.10 on and every Python. Kernels of CPU tensors; fakes, gradients and autocast are in gradus/torch/_ops.py.
 #ifndef TORCH_TARGET_VERSION
 #define TORCH_TARGET_VERSION 0x020a000000000000
@@ -302,6 +302,20 @@ std::tuple<Tensor, Tensor> fused_linear_cross_entropy_loss_grad(Tensor grad, Ten
     return {dx, dweight};
 }
 
+// Statistics and gradients of a whole vocabulary at once: three products instead of the four of the two above.
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> linear_cross_entropy_with_grad(Tensor grad, Tensor x, Tensor weight,
+                                                                                  Tensor target) {
+    const int64_t rows = size(x, 0);
+    const ScalarType f = statistics_type(x);
+    Tensor max = empty({rows}, f), sum = empty({rows}, f), predicted = empty({rows}, f);
+    Tensor dx = empty(sizes_of(x), x.scalar_type()), dweight = empty(sizes_of(weight), weight.scalar_type());
+    Call call("LinearCrossEntropyWithGrad");
+    call.input("grad", grad).input("input", x).input("weight", weight).input("target", target);
+    call.output("logitsMaxOut", max).output("sumExpLogitsOut", sum).output("predictedLogitsOut", predicted);
+    call.output("inputGradOut", dx).output("weightGradOut", dweight).run();
+    return {max, sum, predicted, dx, dweight};
+}
+
 // PyTorch's threads, lent to the library: as many as torch.set_num_threads allows take one index after the other.
 struct Share {
     void (*body)(void* data, int64_t i);
@@ -355,6 +369,9 @@ STABLE_TORCH_LIBRARY(gradus, m) {
     m.def(
         "fused_linear_cross_entropy_loss_grad(Tensor grad, Tensor x, Tensor weight, Tensor target_mask, "
         "Tensor masked_target, Tensor? max, Tensor? sum, Tensor? softmax) -> (Tensor dx, Tensor dweight)");
+    m.def(
+        "linear_cross_entropy_with_grad(Tensor grad, Tensor x, Tensor weight, Tensor target) "
+        "-> (Tensor max, Tensor sum, Tensor predicted, Tensor dx, Tensor dweight)");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(gradus, CPU, m) {
@@ -369,4 +386,5 @@ STABLE_TORCH_LIBRARY_IMPL(gradus, CPU, m) {
     m.impl("fused_linear_online_max_sum", TORCH_BOX(&fused_linear_online_max_sum));
     m.impl("fused_cross_entropy_loss_with_max_sum", TORCH_BOX(&fused_cross_entropy_loss_with_max_sum));
     m.impl("fused_linear_cross_entropy_loss_grad", TORCH_BOX(&fused_linear_cross_entropy_loss_grad));
+    m.impl("linear_cross_entropy_with_grad", TORCH_BOX(&linear_cross_entropy_with_grad));
 }

@@ -182,6 +182,7 @@ struct Operator {
     // Which optional argument the others ask for and is not there, by its index; -1: none.
     int (*missing)(std::span<const Value> values) = nullptr;
     const Trials* trials = nullptr;
+    bool listed = true;  // in the catalogue; false: one of our own, which no document describes
 };
 
 }  // namespace gradus

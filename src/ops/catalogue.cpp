@@ -94,7 +94,9 @@ const Operator* find_operator(const char* name) {
 
 Status unknown_operator(const char* name) {
     Text names;
-    each_operator([&](const Operator& op) { append(names, names.empty() ? "" : ", ", op.name); });
+    each_operator([&](const Operator& op) {
+        if (op.listed) append(names, names.empty() ? "" : ", ", op.name);
+    });
     return invalid("op", name == nullptr ? "NULL" : name, ", expected one of ", names);
 }
 
@@ -115,7 +117,9 @@ aclnnStatus by_name(const char* function, const char* op, const gradusArg* args,
 
 std::string all_json() {
     std::string json = "[";
-    each_operator([&](const Operator& op) { json += (json.size() == 1 ? "" : ",\n ") + operator_json(op); });
+    each_operator([&](const Operator& op) {
+        if (op.listed) json += (json.size() == 1 ? "" : ",\n ") + operator_json(op);
+    });
     return json + "]\n";
 }
 

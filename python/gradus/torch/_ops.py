@@ -105,6 +105,12 @@ def _(grad: Tensor, x: Tensor, weight: Tensor, *_: Any) -> tuple[Tensor, Tensor]
     return x.new_empty(x.shape), weight.new_empty(weight.shape)
 
 
+@_fake("linear_cross_entropy_with_grad")
+def _(grad: Tensor, x: Tensor, weight: Tensor, target: Tensor) -> tuple[Tensor, ...]:
+    statistics = [x.new_empty(x.shape[0], dtype=_statistics_type(x)) for _ in range(3)]
+    return *statistics, x.new_empty(x.shape), weight.new_empty(weight.shape)
+
+
 # Gradients. torch.library.register_autograd does the same and takes 10 microseconds more for it.
 
 
@@ -205,7 +211,11 @@ for _name in (
     "fused_linear_cross_entropy_loss_grad",
 ):
     _no_gradient(_name, "second derivatives are not implemented")
-for _name in ("fused_linear_online_max_sum", "fused_cross_entropy_loss_with_max_sum"):
+for _name in (
+    "fused_linear_online_max_sum",
+    "fused_cross_entropy_loss_with_max_sum",
+    "linear_cross_entropy_with_grad",
+):
     _no_gradient(_name, "gradus.torch.linear_cross_entropy has one")
 
 

@@ -1,7 +1,8 @@
-"""An LM head with its cross entropy: the loss of input·weightᵀ + bias, and its gradients, without the logits."""
+"""An LM head with its cross entropy: the loss of input·weightᵀ + bias, and its gradients; no logits are kept."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -41,12 +42,16 @@ def linear_cross_entropy(
     group: ProcessGroup | None = None,
     vocab_range: tuple[int, int] | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """cross_entropy(input @ weight.T + bias, target), in float32, while no logits exist at any time.
+    """cross_entropy(input @ weight.T + bias, target), in float32; nothing of the size of the logits is kept.
 
     input [..., H] and weight [V, H] are bfloat16 or float16, bias [V] the same; under autocast, float32 is cast.
     target [...] is int64 or int32. A row whose target is ignore_index has loss 0, lse 0 and no gradient; `mean` is over
     the others. return_lse gives (loss, lse) with lse [...] = log Σ exp(logit), differentiable as well: a z-loss is
     `z * lse.square().mean()`.
+
+    In bfloat16, reduced to one number, without bias, group and lse, the gradients are made with the loss, which saves a
+    product of four; where none are wanted, torch.no_grad() saves their two. They hold for a factor behind the loss that
+    is a power of two and are made again for another one; under torch.compile they are multiplied, which rounds once more.
 
     group: weight (and bias) are this rank's rows of a vocabulary that the ranks of the group share, from
     rank·V on or as vocab_range = (first, end) says; input and target are the same on all ranks, and so are, bit by bit,
@@ -64,6 +69,8 @@ def linear_cross_entropy(
         distributed.require(inside | ~counted, labels, f"0 to {weight.shape[0] - 1}, or ignore_index {ignore_index}")
     rows = input.reshape(labels.shape[0], input.shape[-1])
     with torch.autocast(_autocast_device(input), enabled=False):
+        if not return_lse and _takes_gradients_at_once(rows, weight, bias, shard.group, reduction):
+            return _apply_at_once(rows, weight, labels, counted, reduction == "mean")
         results = _apply(rows, weight, bias, labels, counted, shard.start, shard.group)
         # The selection also stops the gradients of rows that do not count.
         loss, lse = (torch.where(counted, value, 0) for value in results)
@@ -152,6 +159,49 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
 
 _apply: Callable[..., tuple[Tensor, Tensor]] = _LinearCrossEntropy.apply
+
+
+def _takes_gradients_at_once(
+    x: Tensor, weight: Tensor, bias: Tensor | None, group: ProcessGroup | None, reduction: str
+) -> bool:
+    """Where one number will multiply all gradients, and no product of a loss scale is needed to save small ones: not
+    in float16."""
+    plain = reduction != "none" and bias is None and group is None and weight.shape[0] > 0
+    wanted = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
+    return plain and wanted and x.dtype == torch.bfloat16
+
+
+class _LossWithGradients(torch.autograd.Function):
+    """The loss and, at the same time, its gradients: three products instead of four. What comes from behind multiplies
+    them where that is exact, by a power of two; for anything else they are made again, from the operands."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, target: Tensor, counted: Tensor, mean: bool) -> Tensor:
+        count = counted.sum()
+        share = torch.where(counted, 1 / count if mean else 1.0, 0.0)
+        top, total, predicted, dx, dweight = torch.ops.gradus.linear_cross_entropy_with_grad(share, x, weight, target)
+        losses, _ = torch.ops.gradus.fused_cross_entropy_loss_with_max_sum(top, total, predicted, None)
+        ctx.save_for_backward(x, weight, target, share, top, total, dx, dweight)
+        loss = torch.where(counted, losses, 0).sum()
+        return loss / count if mean else loss
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, target, share, top, total, dx, dweight = ctx.saved_tensors
+        if torch.compiler.is_compiling():  # no look at numbers: in float32, which rounds once more
+            scaled = ((gradient.float() * grad).to(gradient.dtype) for gradient in (dx, dweight))
+            return *scaled, None, None, None
+        factor = grad.item()
+        # With create_graph, the operator of the gradient records that it has no derivative itself.
+        if abs(math.frexp(factor)[0]) == 0.5 and not torch.is_grad_enabled():
+            scaled = (gradient if factor == 1 else gradient * factor for gradient in (dx, dweight))
+            return *scaled, None, None, None
+        with torch.autocast(_autocast_device(x), enabled=False):
+            nobody = target.new_zeros((target.shape[0] + 7) // 8, dtype=torch.uint8)  # is elsewhere
+            return *_gradients(share * grad, x, weight, None, nobody, target, top, total)[:2], None, None, None
+
+
+_apply_at_once: Callable[..., Tensor] = _LossWithGradients.apply
 
 
 def _panels(x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Iterator[tuple[int, Tensor]]]:

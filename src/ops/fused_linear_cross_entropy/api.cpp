@@ -62,6 +62,18 @@ constexpr Argument kGradArguments[] = {
     rounding(1, output("weightGradOut", kHalves, "V,H", Promise::summed, "BT*H")),
 };
 
+constexpr Argument kWithGradArguments[] = {
+    input("grad", kF32, "BT"),
+    input("input", kHalves, "BT,H"),
+    input("weight", kHalves, "V,H"),
+    input("target", kIndices, "BT"),
+    output("logitsMaxOut", kF32, "BT", Promise::summed, "H"),
+    output("sumExpLogitsOut", kF32, "BT", Promise::summed, "H*V"),
+    output("predictedLogitsOut", kF32, "BT", Promise::summed, "2*H"),
+    rounding(1, output("inputGradOut", kHalves, "BT,H", Promise::summed, "V*H")),
+    rounding(1, output("weightGradOut", kHalves, "V,H", Promise::summed, "BT*H")),
+};
+
 constexpr Operator kOperators[] = {
     {.name = "FusedLinearOnlineMaxSum",
      .function = "aclnnFusedLinearOnlineMaxSum",
@@ -99,6 +111,17 @@ constexpr Operator kOperators[] = {
      .plan = fused_linear_cross_entropy::plan_grad,
      .missing = fused_linear_cross_entropy::missing_for_grad,
      .trials = &fused_linear_cross_entropy::kGradTrials},
+    {.name = "LinearCrossEntropyWithGrad",
+     .function = "LinearCrossEntropyWithGrad",
+     .family = "fused_linear_cross_entropy",
+     .formula = "FusedLinearOnlineMaxSum of a whole vocabulary, then FusedLinearCrossEntropyLossGrad",
+     .document = "",
+     .products = kProducts,
+     .takes_labels = false,
+     .arguments = kWithGradArguments,
+     .check = fused_linear_cross_entropy::check_with_grad,
+     .plan = fused_linear_cross_entropy::plan_with_grad,
+     .listed = false},
 };
 constexpr const Operator &kStats = kOperators[0], &kLoss = kOperators[1], &kGrad = kOperators[2];
 

@@ -115,4 +115,24 @@ Status check_grad(const Call& call) {
     return {};
 }
 
+Status check_with_grad(const Call& call) {
+    using namespace with_grad;
+    if (call.config.precision > Precision::golden)
+        return invalid("precision", precision_name(call.config.precision),
+                       ", expected fast or golden; the two operators it stands for take it");
+    const TensorView &input = call.view(kInput), &weight = call.view(kWeight);
+    GRADUS_TRY(check_operands(input, weight));
+    const int64_t tokens = input.of(0), hidden = input.of(1), vocabulary = weight.of(0);
+    if (vocabulary < 1) return invalid("weight", "shape ", shape_text(weight), ", expected at least one row");
+    GRADUS_TRY(expect_sizes("grad", call.view(kGrad), tokens));
+    GRADUS_TRY(expect_sizes("target", call.view(kTarget), tokens));
+    GRADUS_TRY(expect_sizes("logitsMaxOut", call.view(kMax), tokens));
+    GRADUS_TRY(expect_sizes("sumExpLogitsOut", call.view(kSum), tokens));
+    GRADUS_TRY(expect_sizes("predictedLogitsOut", call.view(kPredicted), tokens));
+    GRADUS_TRY(expect_result_dtype("inputGradOut", call.view(kInputGrad), "input", input));
+    GRADUS_TRY(expect_sizes("inputGradOut", call.view(kInputGrad), tokens, hidden));
+    GRADUS_TRY(expect_result_dtype("weightGradOut", call.view(kWeightGrad), "input", input));
+    return expect_sizes("weightGradOut", call.view(kWeightGrad), vocabulary, hidden);
+}
+
 }  // namespace gradus::fused_linear_cross_entropy

@@ -83,6 +83,16 @@ void add_row(float* to, const float* from, int64_t n) noexcept {
               [&](int64_t i, auto part) HWY_ATTR { store(to + i, part, load(to + i, part) + load(from + i, part)); });
 }
 
+void keep_row(const float* logits, int64_t n, float top, f16* to) noexcept {
+    const Pair from = set_pair(top);
+    each_pair(n, [&](int64_t i, auto part) HWY_ATTR { store_ordered(to + i, part, load(logits + i, part) - from); });
+}
+
+void restore_row(const f16* kept, int64_t n, float top, float* logits) noexcept {
+    const Pair from = set_pair(top);
+    each_pair(n, [&](int64_t i, auto part) HWY_ATTR { store(logits + i, part, load_ordered(kept + i, part) + from); });
+}
+
 template <bool kPast, typename T>
 HWY_INLINE void softmax_elements(const T* logits, int64_t n, Pair max, Pair sum, float* softmax) {
     each_result<kPast>(n, std::array{softmax}, [=](int64_t i, auto part, const auto& to) HWY_ATTR {
@@ -98,8 +108,10 @@ void softmax_row(const void* logits, int64_t n, float max, float sum, float* sof
 
 RowFunctions rows_for(DType dtype) {
     if (dtype == DType::f16)
-        return {&stats_row, &gradient_row<f16>, &gradient_given_row<f16>, &round_row<f16>, &add_row};
-    return {&stats_row, &gradient_row<bf16>, &gradient_given_row<bf16>, &round_row<bf16>, &add_row};
+        return {&stats_row, &gradient_row<f16>, &gradient_given_row<f16>, &round_row<f16>, &add_row,
+                &keep_row,  &restore_row};
+    return {&stats_row, &gradient_row<bf16>, &gradient_given_row<bf16>, &round_row<bf16>, &add_row,
+            &keep_row,  &restore_row};
 }
 SoftmaxRow softmax_for(DType dtype) {
     return visit_float(dtype, []<typename T>(T) -> SoftmaxRow { return &softmax_row<T>; });

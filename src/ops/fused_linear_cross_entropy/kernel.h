@@ -39,6 +39,9 @@ struct RowFunctions {
     void (*gradient_given)(const float* softmax, int64_t n, const Token& token, void* g) noexcept;
     void (*round)(const float* values, int64_t n, void* to) noexcept;
     void (*add)(float* to, const float* from, int64_t n) noexcept;
+    // Distances from `top` in half precision, and what they were distances of.
+    void (*keep)(const float* logits, int64_t n, float top, f16* to) noexcept;
+    void (*restore)(const f16* kept, int64_t n, float top, float* logits) noexcept;
 };
 RowFunctions choose_rows(DType dtype, Isa cap);
 

@@ -3,7 +3,7 @@
 
 #include "base/scratch.h"
 #include "ops/fused_linear_cross_entropy/golden.h"
-#include "ops/fused_linear_cross_entropy/kernel.h"
+#include "ops/fused_linear_cross_entropy/kept_logits.h"
 #include "ops/fused_linear_cross_entropy/plan.h"
 
 namespace gradus::fused_linear_cross_entropy {
@@ -11,6 +11,7 @@ namespace gradus::fused_linear_cross_entropy {
 struct LossGradViews {
     Strided grad, input, weight, mask, target, max, sum, softmax, input_grad, weight_grad;
     bool given = false;      // softmax is
+    bool with_mask = true;   // false: every target is looked for here
     bool mask_bits = false;  // eight tokens a byte
 };
 
@@ -32,6 +33,7 @@ struct LossGradPlan final : Work {
     Piece<float> weight_sums;              // [panel or words, hidden], beyond one chunk
     Piece<float> tile;                     // a block of sums
     Piece<std::byte> half_tile;            // the same in the 16-bit type
+    KeptLogits kept;                       // these need no product
     Golden how;
     Piece<std::byte> golden_numbers;
     Piece<int64_t> golden_hits;
@@ -39,6 +41,10 @@ struct LossGradPlan final : Work {
     void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
 
+// Panels of words, which follow from the operands alone; and the rest of a plan whose sizes, views and kept logits are
+// there.
+int64_t panel_of_words(DType dtype, const Config& config, const Sizes& sizes);
+void complete(LossGradPlan& plan, DType dtype, const Config& config, Scratch& scratch);
 GoldenOperands golden_operands(const LossGradPlan& plan);
 
 }  // namespace gradus::fused_linear_cross_entropy

@@ -3,7 +3,7 @@
 
 #include "base/scratch.h"
 #include "ops/fused_linear_cross_entropy/golden.h"
-#include "ops/fused_linear_cross_entropy/kernel.h"
+#include "ops/fused_linear_cross_entropy/kept_logits.h"
 #include "ops/fused_linear_cross_entropy/plan.h"
 
 namespace gradus::fused_linear_cross_entropy {
@@ -12,6 +12,7 @@ struct MaxSumViews {
     Strided input, weight, target, max, sum, predicted, mask, masked_target, logits;
     int64_t start = 0, end = 0;
     bool with_logits = false;
+    bool with_targets = true;  // mask and masked_target are asked for
 };
 
 struct MaxSumPlan final : Work {
@@ -27,12 +28,15 @@ struct MaxSumPlan final : Work {
     Piece<float> block_max, block_sum;  // [blocks of the panel][tokens of the chunk], of this panel and the last
     Piece<float> max, picked;           // of every token of the chunk; picked: the logit of its target
     Piece<double> sum;
+    KeptLogits kept;
     Golden how;
     Piece<std::byte> golden_numbers;
 
     void run(std::byte* const* address, std::byte* workspace) const noexcept override;
 };
 
+// The rest of a plan whose sizes and views are there.
+void complete(MaxSumPlan& plan, DType dtype, const Config& config, Scratch& scratch);
 GoldenOperands golden_operands(const MaxSumPlan& plan);
 
 }  // namespace gradus::fused_linear_cross_entropy

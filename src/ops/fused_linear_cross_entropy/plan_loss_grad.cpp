@@ -26,7 +26,7 @@ void book(LossGradPlan& plan, Scratch& scratch) {
     const gemm::Path& path = *plan.path;
     const Sizes& e = plan.sizes;
     const int inputs = plan.ahead && e.chunks() > 1 ? 2 : 1, weights = plan.ahead && e.panels() > 1 ? 2 : 1;
-    if (!plan.views.given) {
+    if (!plan.views.given && !plan.kept.has(e.words)) {
         plan.input_rows = scratch.book<std::byte>(path.panel_a(e.chunk, e.hidden).bytes(), inputs);
         plan.weight_rows = scratch.book<std::byte>(path.panel_b(e.panel, e.hidden).bytes(), weights);
     }
@@ -46,10 +46,9 @@ void book(LossGradPlan& plan, Scratch& scratch) {
     plan.half_tile = scratch.book<std::byte>(block * 2, plan.slots);
 }
 
-void plan_fast(LossGradPlan& plan, const Call& call, Scratch& scratch) {
-    const DType dtype = call.view(grad::kInput).dtype;
-    plan.path = &gemm::choose(dtype, call.config.max_isa);
-    plan.rows = choose_rows(dtype, call.config.max_isa);
+void plan_fast(LossGradPlan& plan, DType dtype, const Config& config, Scratch& scratch) {
+    plan.path = &gemm::choose(dtype, config.max_isa);
+    plan.rows = choose_rows(dtype, config.max_isa);
     Sizes& e = plan.sizes;
     e = sizes_of(*plan.path, e.tokens, e.hidden, e.words);
     plan.group = std::max<int64_t>(1, kGroupWords / e.panel);
@@ -58,14 +57,27 @@ void plan_fast(LossGradPlan& plan, const Call& call, Scratch& scratch) {
     plan.cut_input = cut_of(*plan.path, e.chunk, e.hidden, plan.slots);
     // Two places for what is packed, unless that is beyond what the operator is allowed.
     const double promised = 0x1p26 + 4.0 * static_cast<double>(e.tokens + e.words) * static_cast<double>(e.hidden);
+    const Scratch before = scratch;
     book(plan, scratch);
-    if (static_cast<double>(scratch.bytes()) < promised) return;
+    if (static_cast<double>(scratch.bytes() - before.bytes()) < promised) return;
     plan.ahead = false;
-    scratch = {};
+    scratch = before;
     book(plan, scratch);
 }
 
 }  // namespace
+
+int64_t panel_of_words(DType dtype, const Config& config, const Sizes& sizes) {
+    return sizes_of(gemm::choose(dtype, config.max_isa), sizes.tokens, sizes.hidden, sizes.words).panel;
+}
+
+void complete(LossGradPlan& plan, DType dtype, const Config& config, Scratch& scratch) {
+    plan.slots = config.num_threads;
+    if (!config.golden()) return plan_fast(plan, dtype, config, scratch);
+    plan.how = config.how();
+    plan.golden_numbers = book_golden_grad(golden_operands(plan), scratch, plan.slots);
+    plan.golden_hits = scratch.book<int64_t>(plan.sizes.tokens);
+}
 
 GoldenOperands golden_operands(const LossGradPlan& plan) {
     const Sizes& e = plan.sizes;
@@ -92,15 +104,9 @@ Planned plan_grad(const Call& call) {
                   {kInputGrad, call.view(kInputGrad)},
                   {kWeightGrad, call.view(kWeightGrad)},
                   softmax,
+                  true,
                   call.view(kTargetMask).dtype == DType::u8};
-    plan.slots = call.config.num_threads;
-    if (!empty && !golden) {
-        plan_fast(plan, call, result.scratch);
-    } else if (!empty) {
-        plan.how = call.config.how();
-        plan.golden_numbers = book_golden_grad(golden_operands(plan), result.scratch, plan.slots);
-        plan.golden_hits = result.scratch.book<int64_t>(tokens);
-    }
+    if (!empty) complete(plan, input.dtype, call.config, result.scratch);
     const auto bt = static_cast<double>(tokens), h = static_cast<double>(hidden), v = static_cast<double>(words);
     result.bytes = effort_of(4 * (bt * h + v * h), 6 * bt * v * h, golden);
     result.path = empty ? "zeros" : golden ? call.config.golden_path() : plan.path->name;

@@ -20,10 +20,9 @@ Sizes sizes_of(const gemm::Path& path, int64_t tokens, int64_t hidden, int64_t w
             std::min(words, panel)};
 }
 
-void plan_fast(MaxSumPlan& plan, const Call& call, Scratch& scratch) {
-    const DType dtype = call.view(stats::kInput).dtype;
-    plan.path = &gemm::choose(dtype, call.config.max_isa);
-    plan.rows = choose_rows(dtype, call.config.max_isa);
+void plan_fast(MaxSumPlan& plan, DType dtype, const Config& config, Scratch& scratch) {
+    plan.path = &gemm::choose(dtype, config.max_isa);
+    plan.rows = choose_rows(dtype, config.max_isa);
     Sizes& e = plan.sizes;
     e = sizes_of(*plan.path, e.tokens, e.hidden, e.words);
     plan.cut = cut_of(*plan.path, e.chunk, e.panel, plan.slots);
@@ -41,6 +40,13 @@ void plan_fast(MaxSumPlan& plan, const Call& call, Scratch& scratch) {
 }
 
 }  // namespace
+
+void complete(MaxSumPlan& plan, DType dtype, const Config& config, Scratch& scratch) {
+    plan.slots = config.num_threads;
+    if (!config.golden()) return plan_fast(plan, dtype, config, scratch);
+    plan.how = config.how();
+    plan.golden_numbers = book_golden_stats(golden_operands(plan), scratch, plan.slots);
+}
 
 GoldenOperands golden_operands(const MaxSumPlan& plan) {
     const Sizes& e = plan.sizes;
@@ -67,13 +73,7 @@ Planned plan_stats(const Call& call) {
                   call.integer(kStart),
                   call.integer(kEnd),
                   call.given(kLogits)};
-    plan.slots = call.config.num_threads;
-    if (golden) {
-        plan.how = call.config.how();
-        plan.golden_numbers = book_golden_stats(golden_operands(plan), result.scratch, plan.slots);
-    } else {
-        plan_fast(plan, call, result.scratch);
-    }
+    complete(plan, input.dtype, call.config, result.scratch);
     const Sizes& e = plan.sizes;
     const auto bt = static_cast<double>(e.tokens), h = static_cast<double>(e.hidden), v = static_cast<double>(e.words);
     result.bytes = effort_of(2 * (bt * h + v * h), 2 * bt * v * (h + 16), golden);

@@ -17,6 +17,7 @@ using Views = LossGradViews;
 
 bool masked(const Plan& plan, std::byte* const* address, int64_t token) {
     const Strided& mask = plan.views.mask;
+    if (!plan.views.with_mask) return false;
     if (!plan.views.mask_bits) return *mask.at(address, token) != std::byte{0};
     return (std::to_integer<int>(*mask.at(address, token / 8)) >> token % 8 & 1) != 0;
 }
@@ -65,26 +66,27 @@ class Step {
           first_token_(chunk_ * plan.sizes.chunk),
           tokens_(plan.sizes.chunk_length(chunk_)),
           first_word_(panel_ * plan.sizes.panel),
-          words_(plan.sizes.panel_length(panel_)) {
+          words_(plan.sizes.panel_length(panel_)),
+          multiplies_(!plan.views.given && !plan.kept.has(first_word_ + words_)) {
         const int64_t hidden = plan.sizes.hidden;
         const int64_t chunk_place =
             !plan.ahead || plan.sizes.chunks() == 1 ? 0 : (plan.chunks_outside ? chunk_ : n) % 2;
         const int64_t panel_place =
             !plan.ahead || plan.sizes.panels() == 1 ? 0 : (plan.chunks_outside ? n : panel_) % 2;
-        const bool rows = !plan.views.given;
+        const bool input_rows = !plan.views.given && !plan.kept.has(plan.sizes.words);  // for some panel
         input_ = {matrix_of(plan.views.input, address, first_token_),
                   tokens_,
                   hidden,
                   path_.panel_a(tokens_, hidden),
                   path_.panel_b(hidden, tokens_),
-                  rows ? plan.input_rows.at(workspace, chunk_place) : nullptr,
+                  input_rows ? plan.input_rows.at(workspace, chunk_place) : nullptr,
                   plan.input_columns.at(workspace, chunk_place)};
         weight_ = {matrix_of(plan.views.weight, address, first_word_),
                    words_,
                    hidden,
                    path_.panel_b(words_, hidden),
                    path_.panel_b(hidden, words_),
-                   rows ? plan.weight_rows.at(workspace, panel_place) : nullptr,
+                   multiplies_ ? plan.weight_rows.at(workspace, panel_place) : nullptr,
                    plan.weight_columns.at(workspace, panel_place)};
         g_ = {path_.panel_a(tokens_, words_), path_.panel_a(words_, tokens_), plan.g_tokens.at(workspace),
               plan.g_words.at(workspace)};
@@ -140,7 +142,7 @@ class Step {
         float* const c = plan_.tile.at(workspace_, slot);
         std::byte* const g = plan_.half_tile.at(workspace_, slot);
         const Views& views = plan_.views;
-        if (!views.given)
+        if (multiplies_)
             multiply_block(path_, {input_.by_row, weight_.by_row, input_.to_row, weight_.to_row}, begin, tokens, word,
                            words, c, stride, false);
         for (int64_t i = 0; i < tokens; ++i) {
@@ -148,8 +150,11 @@ class Step {
             Token t{0, 1, views.grad.f32(address_, token), hit < 0 ? -1 : hit - first_word_ - word};
             std::byte* const to = g + i * stride * 2;
             if (!views.given) {
+                float* const logits = c + i * stride;
+                if (!multiplies_)
+                    plan_.kept.restore(plan_.rows, address_, workspace_, token, first_word_ + word, words, logits);
                 t.max = views.max.f32(address_, token), t.sum = views.sum.f32(address_, token);
-                plan_.rows.gradient(c + i * stride, words, t, to);
+                plan_.rows.gradient(logits, words, t, to);
                 continue;
             }
             const std::byte* row = views.softmax.at(address_, token, first_word_ + word);
@@ -217,6 +222,7 @@ class Step {
     std::byte* const* address_;
     std::byte* workspace_;
     int64_t panel_, chunk_, first_token_, tokens_, first_word_, words_;
+    bool multiplies_;  // the logits are neither given, as softmax, nor kept
     PackJob input_, weight_;
     PackedGradient g_;
 };

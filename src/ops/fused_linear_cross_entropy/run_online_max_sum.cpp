@@ -120,6 +120,8 @@ class Chunk {
             plan_.rows.stats(logits, words, block_max(panel) + at, block_sum(panel) + at);
             const int64_t word = word_of(plan_, address_, token) - panel * e.panel - first_word;
             if (word >= 0 && word < words) plan_.picked.at(workspace_)[i] = logits[word];
+            plan_.kept.keep(plan_.rows, address_, workspace_, token, panel * e.panel + first_word, logits, words,
+                            block_max(panel)[at]);
             if (plan_.views.with_logits) write_logits(token, panel * e.panel + first_word, logits, words, slot);
         }
     }
@@ -161,7 +163,7 @@ class Chunk {
 }  // namespace
 
 void MaxSumPlan::run(std::byte* const* address, std::byte* workspace) const noexcept {
-    write_targets(*this, address);
+    if (views.with_targets) write_targets(*this, address);
     if (path == nullptr) return run_golden(*this, address, workspace);
     for (int64_t c = 0; c < sizes.chunks(); ++c) Chunk(*this, address, workspace, c).run();
 }
