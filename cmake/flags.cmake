@@ -46,6 +46,12 @@ function(gradus_kernels)
   set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS ${kernel_options})
 endfunction()
 
+# Branches and conditions of these files are counted (testing/coverage.py). Counts outlive a crash.
+function(gradus_count)
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS
+               -fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc -mllvm -runtime-counter-relocation)
+endfunction()
+
 # Several files of a target at once, where most of a compilation is the same long headers: JSON, formatting, GoogleTest.
 # -DCMAKE_UNITY_BUILD=OFF: a command for every file, which tools want.
 function(gradus_compile_together)

@@ -43,7 +43,10 @@ def export(build, profiles):
     counts = [path for path in profiles.glob('*.profraw') if path.stat().st_size > 0]
     subprocess.run([f'llvm-profdata-{LLVM}', 'merge', '-sparse', '--failure-mode=all', *counts, '-o', merged], check=True)
     library = (build / 'src/libgradus.so').resolve()
-    found = subprocess.run([f'llvm-cov-{LLVM}', 'export', '--instr-profile', merged, library],
+    # tests that are linked with what nothing public shows
+    tests = [f'--object={path}' for path in sorted(build.glob('tests/base/base_*_test'))
+             if b'__llvm_covmap' in path.read_bytes()]
+    found = subprocess.run([f'llvm-cov-{LLVM}', 'export', '--instr-profile', merged, library, *tests],
                            check=True, capture_output=True, cwd=ROOT)
     return json.loads(found.stdout)['data'][0]
 

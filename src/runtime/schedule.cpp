@@ -17,6 +17,12 @@ struct Choice {
 
 // At load, before there is a thread.
 constinit Choice choice;
+
+bool read_seed(std::string_view text) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), choice.state);
+    return error == std::errc() && end == text.data() + text.size();
+}
+
 [[maybe_unused]] const bool chosen = [] {
     const std::string_view text = environment("GRADUS_SCHEDULE");
     constexpr std::string_view kRandom = "random:";
@@ -26,9 +32,7 @@ constinit Choice choice;
         choice.schedule = Schedule::now;
     } else if (text == "late") {
         choice.schedule = Schedule::late;
-    } else if (text.starts_with(kRandom) &&
-               std::from_chars(text.data() + kRandom.size(), text.data() + text.size(), choice.state).ptr ==
-                   text.data() + text.size()) {
+    } else if (text.starts_with(kRandom) && read_seed(text.substr(kRandom.size()))) {
         choice.schedule = Schedule::random;
     } else {
         log_line(concat("GRADUS_SCHEDULE: value '", text, "', expected now, late or random:SEED"));

@@ -127,6 +127,7 @@ TEST(Handles, StaleAndMistaken) {
     EXPECT_EQ(aclGetViewOffset(reinterpret_cast<aclTensor*>(array), &offset), 161001);
     EXPECT_EQ(aclGetFloatArraySize(reinterpret_cast<aclFloatArray*>(array), &size), 161001);
     EXPECT_EQ(aclGetIntArraySize(array, &size), 0);
+    EXPECT_EQ(aclGetIntArraySize(array, nullptr), 161001);
     EXPECT_EQ(size, 3u);
     EXPECT_EQ(aclDestroyIntArray(array), 0);
     EXPECT_EQ(aclDestroyIntArray(array), 161001);

@@ -147,6 +147,11 @@ TEST_F(Refusals, Communicators) {
         EXPECT_EQ(value.value, 2);
     }
     {
+        const Variable asked("HCCL_DETERMINISTIC", "");
+        EXPECT_EQ(HcclGetConfig(HCCL_DETERMINISTIC, &value), 0);
+        EXPECT_EQ(value.value, 0) << "as if it were not there";
+    }
+    {
         const Variable asked("HCCL_DETERMINISTIC", "perhaps");
         EXPECT_EQ(HcclGetConfig(HCCL_DETERMINISTIC, &value), HCCL_E_PARA);
         expect_message("HcclGetConfig", "expected false, true or strict");

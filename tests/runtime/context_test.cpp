@@ -149,6 +149,18 @@ TEST(Contexts, HaveTheirOwnStreams) {
     EXPECT_EQ(aclrtDestroyContext(second), 0);
 }
 
+// It would wait for itself.
+TEST(Contexts, AreNotDestroyedFromWithin) {
+    static aclrtContext context = nullptr;
+    static int code = 0;
+    ASSERT_EQ(aclrtCreateContext(&context, 0), 0);
+    const auto destroy = [](void*) { code = aclrtDestroyContext(context); };
+    ASSERT_EQ(aclrtLaunchHostFunc(nullptr, destroy, nullptr), 0);
+    EXPECT_EQ(aclrtSynchronizeStream(nullptr), 0);
+    EXPECT_EQ(code, 107000);
+    EXPECT_EQ(aclrtDestroyContext(context), 0);
+}
+
 TEST(SysParams, OfContextAndProcess) {
     int64_t value = -1;
     EXPECT_EQ(aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1), 107002);
@@ -161,10 +173,14 @@ TEST(SysParams, OfContextAndProcess) {
     EXPECT_EQ(value, 5);
     EXPECT_EQ(aclrtSetSysParamOpt(static_cast<aclSysParamOpt>(3), 5), 100000);
     expect_message("aclrtSetSysParamOpt", "opt: 3, expected 0 to 2");
+    EXPECT_EQ(aclrtGetSysParamOpt(static_cast<aclSysParamOpt>(3), &value), 100000);
+    expect_message("aclrtGetSysParamOpt", "opt: 3, expected 0 to 2");
     ASSERT_EQ(aclrtSetDevice(0), 0);
     EXPECT_EQ(aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, nullptr), 100000);
     EXPECT_EQ(aclrtCtxGetSysParamOpt(ACL_OPT_STRONG_CONSISTENCY, &value), 107021);
     EXPECT_EQ(aclrtCtxSetSysParamOpt(ACL_OPT_STRONG_CONSISTENCY, -7), 0);
+    EXPECT_EQ(aclrtCtxSetSysParamOpt(static_cast<aclSysParamOpt>(3), 5), 100000);
+    EXPECT_EQ(aclrtCtxGetSysParamOpt(static_cast<aclSysParamOpt>(3), &value), 100000);
     EXPECT_EQ(aclrtCtxGetSysParamOpt(ACL_OPT_STRONG_CONSISTENCY, &value), 0);
     EXPECT_EQ(value, -7);
     EXPECT_EQ(aclrtResetDevice(0), 0);

@@ -84,6 +84,7 @@ TEST_F(Copies, Copy2d) {
     EXPECT_EQ(aclrtMemcpy2d(nullptr, 4, rows, 4, 3, 3, ACL_MEMCPY_HOST_TO_DEVICE), 100000);
     EXPECT_EQ(aclrtMemcpy2d(d, 4, rows, 4, 3, 3, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE), 100000);
     EXPECT_EQ(aclrtMemcpy2d(d, 4, rows, 4, 0, 3, ACL_MEMCPY_HOST_TO_DEVICE), 0);
+    EXPECT_EQ(aclrtMemcpy2d(d, 4, rows, 4, 3, 0, ACL_MEMCPY_HOST_TO_DEVICE), 0);
     // the last row ends with its width, not with its pitch
     std::vector<char> host(4096, 5);
     EXPECT_EQ(aclrtMemcpy2d(d, 4095, host.data(), 1, 1, 2, ACL_MEMCPY_HOST_TO_DEVICE), 0);

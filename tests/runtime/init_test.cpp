@@ -156,7 +156,9 @@ TEST(Half, SaturatesInsteadOfIeee) {
 
 TEST(DataTypes, Sizes) {
     for (aclDataType type :
-         {ACL_BOOL, ACL_INT8, ACL_UINT8, ACL_HIFLOAT8, ACL_FLOAT8_E5M2, ACL_FLOAT8_E4M3FN, ACL_FLOAT8_E8M0})
+         {ACL_BOOL, ACL_INT8, ACL_UINT8, ACL_HIFLOAT8, ACL_FLOAT8_E5M2, ACL_FLOAT8_E4M3FN, ACL_FLOAT8_E8M0,
+          // and narrower ones, stored one a byte
+          ACL_FLOAT6_E3M2, ACL_FLOAT6_E2M3, ACL_FLOAT4_E2M1, ACL_FLOAT4_E1M2, ACL_INT4, ACL_UINT1})
         EXPECT_EQ(aclDataTypeSize(type), 1u);
     for (aclDataType type : {ACL_FLOAT16, ACL_BF16, ACL_INT16, ACL_UINT16}) EXPECT_EQ(aclDataTypeSize(type), 2u);
     for (aclDataType type : {ACL_FLOAT, ACL_INT32, ACL_UINT32, ACL_COMPLEX32}) EXPECT_EQ(aclDataTypeSize(type), 4u);

@@ -55,7 +55,9 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Footprint,
                                            FootprintCase{2 * kMiB, ACL_MEM_MALLOC_HUGE_FIRST, false, 4 * kMiB},
                                            FootprintCase{2 * kMiB, ACL_MEM_MALLOC_HUGE_FIRST, true, 2 * kMiB},
                                            FootprintCase{1, ACL_MEM_MALLOC_HUGE_ONLY, false, 2 * kMiB},
-                                           FootprintCase{1, ACL_MEM_MALLOC_HUGE_ONLY_P2P, false, 2 * kMiB}));
+                                           FootprintCase{1, ACL_MEM_MALLOC_HUGE_ONLY_P2P, false, 2 * kMiB},
+                                           FootprintCase{1, ACL_MEM_MALLOC_HUGE1G_ONLY, false, 2 * kMiB},
+                                           FootprintCase{1, ACL_MEM_MALLOC_HUGE1G_ONLY_P2P, false, 2 * kMiB}));
 
 class Memory : public Runtime {};
 
@@ -82,6 +84,8 @@ TEST_F(Memory, FreeIsWhatTheKernelSaysIsAvailable) {
     };
     size_t free_size = 0, total = 0;
     const size_t before = kernel("MemAvailable:");
+    EXPECT_EQ(aclrtGetMemInfo(ACL_HBM_MEM, nullptr, &total), 100000);
+    EXPECT_EQ(aclrtGetMemInfo(ACL_HBM_MEM, &free_size, nullptr), 100000);
     ASSERT_EQ(aclrtGetMemInfo(ACL_HBM_MEM, &free_size, &total), 0);
     if (total != kernel("MemTotal:")) GTEST_SKIP() << "a cgroup has a limit";
     const size_t after = kernel("MemAvailable:"), slack = total / 16;

@@ -196,6 +196,13 @@ class Command(unittest.TestCase):
         self.assertRegex(bad.stderr, r"GRADUS_SCHEDULE=late: copy \d+ to the host brings other bits")
         self.assertRegex(bad.stderr, r"race.cpp:\d+ bits_depend_on_the_order")
 
+    def test_schedules_that_do_not_exist(self):
+        for text in ("soon", "random:", "random:7x"):
+            done = subprocess.run([CORRECT, "double_buffering"], capture_output=True, text=True, timeout=100,
+                                  env=dict(os.environ, GRADUS_SCHEDULE=text))
+            self.assertEqual(done.returncode, 0)
+            self.assertIn(f"GRADUS_SCHEDULE: value '{text}', expected now, late or random:SEED", done.stderr)
+
     def test_late_is_not_never(self):
         done = sanitize("--", VARIOUS, "left_alone", environment={"GRADUS_SCHEDULE": "late"})
         self.assertGreaterEqual(float(done.stdout), 100, done.stderr)

@@ -143,6 +143,13 @@ TEST(FusedLinearCrossEntropyLossGrad, Refusals) {
         std::vector<std::string> optional = {"logitsMaxOptional", "sumExpLogitsOptional", "softmaxOptional"};
         expect_common_refusals(good, {.strict_formats = true, .optional_tensors = optional});
     }
+    {
+        const Option off("limits", "off");
+        expect_refusals([] { return grad_call(false); },
+                        {{"mask bool of another length",
+                          [](Call& c) { shape("targetMask", {8})(c), type("targetMask", ACL_BOOL)(c); },
+                          "targetMask: shape [8], expected [9]"}});
+    }
     expect_refusals([] { return grad_call(true); },
                     {{"softmax of another shape", shape("softmaxOptional", {9, 131}),
                       "softmaxOptional: shape [9, 131], expected [9, 130]"},

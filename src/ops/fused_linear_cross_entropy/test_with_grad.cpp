@@ -224,6 +224,8 @@ TEST(LinearCrossEntropyWithGrad, Refusals) {
                {"predicted too short", shaped("predictedLogitsOut", {8}), "predictedLogitsOut: shape [8]"},
                {"input's gradient", shaped("inputGradOut", {9, 21}), "inputGradOut: shape [9, 21]"},
                {"weight's gradient", shaped("weightGradOut", {9, 20}), "weightGradOut: shape [9, 20]"},
+               {"input's gradient of another dtype", [](Call& c) { c.tensor("inputGradOut").type = ACL_FLOAT16; },
+                "inputGradOut: dtype f16, expected bf16 as input"},
                {"weight's gradient of another dtype", [](Call& c) { c.tensor("weightGradOut").type = ACL_FLOAT16; },
                 "weightGradOut: dtype f16"}});
     const Option magnitude("precision", "magnitude");

@@ -112,7 +112,6 @@ Status check_limits(const Arguments& a) {
     GRADUS_TRY(expect_between("key", "size of dim 0", a.key.of(0), 1, kMostRows));
     GRADUS_TRY(expect_between(a.query_lengths, "batches", static_cast<int64_t>(a.query_ends.size()), 1, kMostRows));
     GRADUS_TRY(expect_between("query", "size of dim 1", a.query.of(1), 1, kMostHeads));
-    GRADUS_TRY(expect_between("key", "size of dim 1", a.key.of(1), 1, kMostHeads));
     GRADUS_TRY(expect_between("query", "heads to a head of key", a.query.of(1) / a.key.of(1), 1, kMostGroup));
     GRADUS_TRY(expect_head_size("query", a.query.of(2)));
     GRADUS_TRY(expect_head_size("value", a.value.of(2)));

@@ -54,6 +54,14 @@ std::vector<Refusal> both_refuse() {
             {"topk of rank 2", shape("topkIndices", {9, 3}), "topkIndices: rank 2"},
             {"topk of other rows", shape("topkIndices", {8, 1, 3}), "topkIndices: shape [8, 1, 3]"},
             {"key heads 3", shape("key", {64, 3, 128}), "query: size 2 of dim 1, expected a multiple of 3"},
+            {"D of query 0", shape("query", {9, 2, 0}), "query: size 0 of dim 2, expected 1 or more"},
+            {"Dv of value 0", shape("value", {64, 1, 0}), "value: size 0 of dim 2, expected 1 or more"},
+            {"heads 0",
+             [](Call& c) {
+                 shape("query", {9, 0, 128})(c);
+                 c.integer("headNum", 0);
+             },
+             "query: size 0 of dim 1, expected a multiple of 1"},
             {"key heads 0", shape("key", {64, 0, 128}), "key: size 0 of dim 1"},
             {"D of key", shape("key", {64, 1, 192}), "key: shape [64, 1, 192], expected [64, 1, 128]"},
             {"keys of value", shape("value", {63, 1, 128}), "value: shape [63, 1, 128], expected [64, 1, 128]"},
@@ -117,6 +125,7 @@ TEST(NsaSelectedAttention, Limits) {
         {{.key_lengths = {40}, .count = 1}, "key: a batch of length 40, expected a multiple of 16"},
         {{.key_lengths = {32}}, "key: a batch of length 32, expected a multiple of 16 and at least 48"},
         {{.query_lengths = {0}}, "query: size of dim 0 0, expected 1 to"},
+        {{.key_lengths = {0}}, "key: size of dim 0 0, expected 1 to"},
         {{.query_lengths = {131073}, .key_lengths = {48}, .group = 1},
          "query: a batch of length 131073, expected 1 to 131072"}};
     for (const auto& [sizes, message] : rows) {
@@ -133,6 +142,29 @@ TEST(NsaSelectedAttention, Limits) {
             EXPECT_NE(answer.message.find("GRADUS_LIMITS=off"), std::string::npos) << answer.message;
             const Option off("limits", "off");
             EXPECT_EQ(call.ask().code, 0) << message;
+        }
+    }
+}
+
+// Of the shape alone, too: what is too long for a test to compute.
+TEST(NsaSelectedAttention, LimitsOfLengths) {
+    constexpr int64_t kBatches = (2 << 20) + 1, kKeys = (1 << 17) + 16;
+    const auto many_batches = [](Call& c) { lengths(Ints(kBatches, 9), Ints(kBatches, 64))(c); };
+    const auto long_batch = [](Call& c) {
+        for (Call::Tensor& t : c.tensors)
+            if (t.values.shape[0] == 64) shape(t.name.c_str(), {kKeys, t.values.shape[1], t.values.shape[2]})(c);
+        lengths({9}, {kKeys})(c);
+    };
+    Problem p = problem();
+    for (Call call : {p.forward(), p.grad()}) {
+        Call batches = call, keys = call;
+        many_batches(batches), long_batch(keys);
+        for (const auto& [which, message] :
+             {std::pair(&batches, "actualSeqQLenOptional: batches 2097153, expected 1 to 2097152"),
+              std::pair(&keys, "actualSeqKvLenOptional: a batch of length 131088, expected 1 to 131072")}) {
+            const Call::Answer answer = which->ask();
+            EXPECT_EQ(answer.code, 161002) << message;
+            EXPECT_NE(answer.message.find(message), std::string::npos) << answer.message;
         }
     }
 }

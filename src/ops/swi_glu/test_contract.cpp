@@ -181,6 +181,15 @@ TEST(SwiGlu, Products) {
     EXPECT_EQ(make(ACL_BF16, {4, 32}).ask().code, 161002) << "no bf16";
     EXPECT_EQ(make(ACL_FLOAT16, {4, 33}).ask().code, 161002) << "66 bytes";
     EXPECT_EQ(make(ACL_FLOAT, {4, 16}).ask().code, 0) << "64 bytes";
+    for (const auto& [inner, code] : {std::pair<int64_t, int>(8, 0), std::pair<int64_t, int>(6, 161002)})
+        EXPECT_EQ(Call("SwiGlu")
+                      .in("x", Array(ACL_FLOAT, {3, 4, inner}))
+                      .integer("dim", 1)
+                      .out("out", ACL_FLOAT, {3, 2, inner})
+                      .ask()
+                      .code,
+                  code)
+            << "two rows of " << inner;
     const Option off("limits", "off");
     EXPECT_EQ(make(ACL_BF16, {4, 33}).ask().code, 0);
 }
