@@ -72,7 +72,9 @@ typedef struct gradusArg {
 
 // Phase one and two of the operator that aclnn calls aclnn<op>: the same checks, the same work, the same executor. An
 // argument left out is NULL, or the default where the catalogue gives one. Unknown operator, unknown or doubled
-// argument, wrong kind: ACLNN_ERR_PARAM_INVALID, and the message lists the known ones.
+// argument, wrong kind: ACLNN_ERR_PARAM_INVALID, and the message lists the known ones. Beside the operators of the
+// catalogue there is one of our own, which no document describes and aclnn does not have: LinearCrossEntropyWithGrad,
+// the statistics and the gradients of an LM head in one call; its family's README has it.
 ACLNN_API aclnnStatus gradusPrepare(const char* op, const gradusArg* args, uint64_t count, uint64_t* workspaceSize,
                                     aclOpExecutor** executor);
 ACLNN_API aclnnStatus gradusLaunch(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,

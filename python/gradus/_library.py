@@ -111,8 +111,13 @@ def catalogue() -> list[dict[str, Any]]:
 @functools.cache
 def _kinds() -> dict[str, dict[str, tuple[str, bool]]]:
     """Of every operator, the kind of every argument and whether it is an output."""
-    return {op["name"]: {a["name"]: (a["kind"], a["direction"] == "output") for a in op["arguments"]}
-            for op in catalogue()}
+    kinds = {op["name"]: {a["name"]: (a["kind"], a["direction"] == "output") for a in op["arguments"]}
+             for op in catalogue()}
+    # one of our own, which the catalogue does not list
+    names = ("grad", "input", "weight", "target", "logitsMaxOut", "sumExpLogitsOut", "predictedLogitsOut",
+             "inputGradOut", "weightGradOut")
+    kinds["LinearCrossEntropyWithGrad"] = {name: ("tensor", name.endswith("Out")) for name in names}
+    return kinds
 
 
 class _Mine(threading.local):

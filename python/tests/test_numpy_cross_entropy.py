@@ -42,6 +42,25 @@ class CrossEntropy(unittest.TestCase):
                     with self.subTest(kind=kind.name, tokens=tokens, words=words, dtype=dtype), kind.options():
                         self.expect_all(kind, random, *problem(kind, random, tokens, words, hidden, dtype))
 
+    def test_both_at_once(self):
+        """Where p is exact in half precision: its logits lie 0 or 2 below the largest."""
+        random = np.random.default_rng(2)
+        for kind in HALVES:
+            with self.subTest(kind=kind.name), kind.options():
+                x = kind.make(np.ones((12, 2)))
+                w = kind.make(np.stack([np.arange(40) % 2 * 2, np.zeros(40)], 1))
+                target, g = random.integers(-1, 42, 12), statistics(kind).make(random.uniform(0.5, 1.5, 12))
+                s = [np.empty(12, g.dtype) for _ in range(3)]
+                dx, dw = np.empty_like(x), np.empty_like(w)
+                gradus.call("LinearCrossEntropyWithGrad", grad=g, input=x, weight=w, target=target, logitsMaxOut=s[0],
+                            sumExpLogitsOut=s[1], predictedLogitsOut=s[2], inputGradOut=dx, weightGradOut=dw)
+                want = formulas.online_max_sum(kind, x, w, target, 0, 40)
+                for got, name in zip(s, ("max", "sum", "predicted")):
+                    check(statistics(kind), got, getattr(want, name))
+                want_dx, want_dw = formulas.loss_grad(kind, g, x, w, want, s[0], s[1], None)
+                check(kind, dx, want_dx)
+                check(kind, dw, want_dw)
+
     def expect_all(self, kind, random, x, w, target):
         stats = statistics(kind)
         s, want = self.expect_shard(kind, x, w, target, 0, len(w), True)
