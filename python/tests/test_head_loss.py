@@ -250,6 +250,14 @@ def test_factors_behind_the_loss(factor, reduction):
     gradients["weight"].check(weight.grad, "weight")
 
 
+def test_the_loss_is_the_same_without_gradients():
+    for reduction in ("sum", "mean"):
+        x, weight, _, target = problem(130, 900, 200, torch.bfloat16)
+        loss = linear_cross_entropy(x, weight, target, reduction=reduction)
+        with torch.no_grad():
+            assert torch.equal(loss, linear_cross_entropy(x, weight, target, reduction=reduction))
+
+
 def test_frozen_operands():
     x, weight, _, target = problem(67, 301, 33, torch.bfloat16)
     both = torch.autograd.grad(linear_cross_entropy(x, weight, target), (x, weight))
