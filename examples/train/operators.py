@@ -48,6 +48,8 @@ class Gradus:
     def __init__(self, group: "torch.distributed.ProcessGroup | None" = None):
         import gradus.torch
 
+        # PyTorch's threads wait for more work in a loop, which would hold up others on their cores.
+        gradus.torch.use_torch_threads(True)
         self.group = group
         self.ops = gradus.torch
         self.swiglu = gradus.torch.swiglu

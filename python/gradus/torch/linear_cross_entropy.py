@@ -164,8 +164,8 @@ _apply: Callable[..., tuple[Tensor, Tensor]] = _LinearCrossEntropy.apply
 def _takes_gradients_at_once(
     x: Tensor, weight: Tensor, bias: Tensor | None, group: ProcessGroup | None, reduction: str
 ) -> bool:
-    """Where one number will multiply all gradients, and no product of a loss scale is needed to save small ones: not
-    in float16."""
+    """Where one number will multiply all gradients; not in float16, where it may be the scale that keeps small ones from
+    being rounded to 0 on the way."""
     plain = reduction != "none" and bias is None and group is None and weight.shape[0] > 0
     wanted = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
     return plain and wanted and x.dtype == torch.bfloat16
