@@ -5,7 +5,6 @@
 #pragma once
 
 #include <algorithm>
-#include <limits>
 
 #include "base/arithmetic.h"
 #include "base/dtype.h"
@@ -23,15 +22,15 @@ class KeptLogits {
     void book(const Sizes& maker, int64_t columns, int64_t panel, const Strided* room, Scratch& scratch) {
         tokens_ = maker.tokens, columns_ = columns, panel_ = panel;
         in_place_ = room != nullptr && maker.tokens <= maker.hidden;
-        const int64_t most = in_place_ ? maker.words : kMostBytes / int64_t{sizeof(f16)} / maker.tokens;
+        const int64_t most = in_place_ ? maker.words : kMostBytes / int64_t{sizeof(uint16_t)} / maker.tokens;
         words_ = most >= maker.words ? maker.words : most / panel * panel;
         if (words_ == 0) return;
-        tops_ = scratch.book<float>(tokens_ * ceil_div(words_, columns_));
+        scales_ = scratch.book<Scale>(tokens_ * ceil_div(words_, columns_));
         pitch_ = in_place_ ? maker.hidden : tokens_;
         if (in_place_)
             room_ = *room;
         else
-            values_ = scratch.book<f16>(tokens_ * words_);
+            values_ = scratch.book<uint16_t>(tokens_ * words_);
     }
 
     // Whether all words before `end` are kept.
@@ -41,11 +40,11 @@ class KeptLogits {
     void keep(const RowFunctions& rows, std::byte* const* address, std::byte* workspace, int64_t token, int64_t word,
               const float* logits, int64_t n, float largest) const {
         if (word >= words_) return;
-        const float top = std::max(largest, std::numeric_limits<float>::lowest());  // −inf − −inf is no distance
-        tops_.at(workspace)[word / columns_ * tokens_ + token] = top;
+        const Scale scale = rows.scale(logits, n, largest);
+        scales_.at(workspace)[word / columns_ * tokens_ + token] = scale;
         for (const int64_t end = std::min(word + n, words_); word < end;) {
             const int64_t part = std::min(end, (word / panel_ + 1) * panel_) - word;
-            rows.keep(logits, part, top, at(address, workspace, token, word));
+            rows.keep(logits, part, scale, at(address, workspace, token, word));
             word += part, logits += part;
         }
     }
@@ -56,15 +55,15 @@ class KeptLogits {
         for (const int64_t end = word + n; word < end;) {
             const int64_t part = std::min(end, (word / columns_ + 1) * columns_) - word;
             rows.restore(at(address, workspace, token, word), part,
-                         tops_.at(workspace)[word / columns_ * tokens_ + token], logits);
+                         scales_.at(workspace)[word / columns_ * tokens_ + token], logits);
             word += part, logits += part;
         }
     }
 
   private:
     // [tokens, words of the panel], at the beginning of the panel's rows of weightGrad
-    f16* at(std::byte* const* address, std::byte* workspace, int64_t token, int64_t word) const {
-        f16* const all = in_place_ ? reinterpret_cast<f16*>(room_.at(address, 0)) : values_.at(workspace);
+    uint16_t* at(std::byte* const* address, std::byte* workspace, int64_t token, int64_t word) const {
+        uint16_t* const all = in_place_ ? reinterpret_cast<uint16_t*>(room_.at(address, 0)) : values_.at(workspace);
         const int64_t first = word / panel_ * panel_;
         return all + first * pitch_ + token * std::min(panel_, words_ - first) + word - first;
     }
@@ -72,8 +71,8 @@ class KeptLogits {
     int64_t tokens_ = 0, words_ = 0, columns_ = 1, panel_ = 1, pitch_ = 0;
     bool in_place_ = false;
     Strided room_;
-    Piece<f16> values_;
-    Piece<float> tops_;  // [blocks, tokens]
+    Piece<uint16_t> values_;
+    Piece<Scale> scales_;  // [blocks, tokens]
 };
 
 }  // namespace gradus::fused_linear_cross_entropy

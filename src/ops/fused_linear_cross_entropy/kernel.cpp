@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE
@@ -83,14 +84,59 @@ void add_row(float* to, const float* from, int64_t n) noexcept {
               [&](int64_t i, auto part) HWY_ATTR { store(to + i, part, load(to + i, part) + load(from + i, part)); });
 }
 
-void keep_row(const float* logits, int64_t n, float top, f16* to) noexcept {
-    const Pair from = set_pair(top);
-    each_pair(n, [&](int64_t i, auto part) HWY_ATTR { store_ordered(to + i, part, load(logits + i, part) - from); });
+// Beyond this distance exp is 0 in f32.
+constexpr float kFarthest = 104;
+
+HWY_INLINE void store_steps(uint16_t* to, Pair v) {
+    const F32 d;
+    const hn::Rebind<uint16_t, F32> d16;
+    hn::StoreU(hn::DemoteTo(d16, hn::NearestInt(v.first)), d16, to);
+    hn::StoreU(hn::DemoteTo(d16, hn::NearestInt(v.second)), d16, to + hn::Lanes(d));
+}
+HWY_INLINE Pair load_steps(const uint16_t* from) {
+    const F32 d;
+    const hn::RebindToSigned<F32> di;
+    const hn::Rebind<uint16_t, F32> d16;
+    return {hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d16, from))),
+            hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d16, from + hn::Lanes(d))))};
+}
+HWY_INLINE void store_steps(uint16_t* to, Full, Pair v) { store_steps(to, v); }
+HWY_INLINE Pair load_steps(const uint16_t* from, Full) { return load_steps(from); }
+HWY_INLINE void store_steps(uint16_t* to, Part part, Pair v) {
+    HWY_ALIGN uint16_t whole[2 * HWY_MAX_BYTES / sizeof(float)];
+    store_steps(whole, v);
+    std::memcpy(to, whole, static_cast<size_t>(part.count) * sizeof(uint16_t));
+}
+HWY_INLINE Pair load_steps(const uint16_t* from, Part part) {
+    HWY_ALIGN uint16_t whole[2 * HWY_MAX_BYTES / sizeof(float)] = {};
+    std::memcpy(whole, from, static_cast<size_t>(part.count) * sizeof(uint16_t));
+    return load_steps(whole);
 }
 
-void restore_row(const f16* kept, int64_t n, float top, float* logits) noexcept {
-    const Pair from = set_pair(top);
-    each_pair(n, [&](int64_t i, auto part) HWY_ATTR { store(logits + i, part, load_ordered(kept + i, part) + from); });
+// What a NaN leaves here does not matter: it is in the row's sum.
+HWY_INLINE Pair smaller(Pair a, Pair b) { return {hn::Min(a.first, b.first), hn::Min(a.second, b.second)}; }
+
+// Of a block of −inf alone, −inf it is again, whatever the steps.
+Scale scale_row(const float* logits, int64_t n, float top) noexcept {
+    Pair least = set_pair(top);
+    each_pair(
+        n, [&](int64_t i, auto part) HWY_ATTR { least = smaller(behind(part, load(logits + i, part), top), least); });
+    const float range = top + max_of(set_pair(0) - least);
+    return {top, (range < kFarthest ? range : kFarthest) / Scale::kSteps};
+}
+
+void keep_row(const float* logits, int64_t n, const Scale& scale, uint16_t* to) noexcept {
+    constexpr float kNone = 1e-30F;  // such a step is not worth one
+    const Pair from = set_pair(scale.top), by = set_pair(scale.step > kNone ? 1 / scale.step : 0.0F);
+    const Pair most = set_pair(Scale::kSteps);
+    each_pair(n, [&](int64_t i, auto part)
+                     HWY_ATTR { store_steps(to + i, part, smaller((from - load(logits + i, part)) * by, most)); });
+}
+
+void restore_row(const uint16_t* kept, int64_t n, const Scale& scale, float* logits) noexcept {
+    const Pair from = set_pair(scale.top), by = set_pair(scale.step);
+    each_pair(n,
+              [&](int64_t i, auto part) HWY_ATTR { store(logits + i, part, from - load_steps(kept + i, part) * by); });
 }
 
 template <bool kPast, typename T>
@@ -108,9 +154,9 @@ void softmax_row(const void* logits, int64_t n, float max, float sum, float* sof
 
 RowFunctions rows_for(DType dtype) {
     if (dtype == DType::f16)
-        return {&stats_row, &gradient_row<f16>, &gradient_given_row<f16>, &round_row<f16>, &add_row,
+        return {&stats_row, &gradient_row<f16>, &gradient_given_row<f16>, &round_row<f16>, &add_row, &scale_row,
                 &keep_row,  &restore_row};
-    return {&stats_row, &gradient_row<bf16>, &gradient_given_row<bf16>, &round_row<bf16>, &add_row,
+    return {&stats_row, &gradient_row<bf16>, &gradient_given_row<bf16>, &round_row<bf16>, &add_row, &scale_row,
             &keep_row,  &restore_row};
 }
 SoftmaxRow softmax_for(DType dtype) {

@@ -30,6 +30,11 @@ struct Token {
     int64_t hit;  // the word that its one is subtracted at; outside of [0, n): none
 };
 
+struct Scale {
+    static constexpr float kSteps = 65535;
+    float top, step;
+};
+
 // On rows of n f32, or of the operands' type T. One instruction set each.
 struct RowFunctions {
     // The largest logit, NaN if there is one, and Σ exp(logit − largest).
@@ -39,9 +44,11 @@ struct RowFunctions {
     void (*gradient_given)(const float* softmax, int64_t n, const Token& token, void* g) noexcept;
     void (*round)(const float* values, int64_t n, void* to) noexcept;
     void (*add)(float* to, const float* from, int64_t n) noexcept;
-    // Distances from `top` in half precision, and what they were distances of.
-    void (*keep)(const float* logits, int64_t n, float top, f16* to) noexcept;
-    void (*restore)(const f16* kept, int64_t n, float top, float* logits) noexcept;
+    // Logits as whole steps down from the largest of them, the last of which is at the smallest, or where exp is 0; and
+    // what they were.
+    Scale (*scale)(const float* logits, int64_t n, float top) noexcept;
+    void (*keep)(const float* logits, int64_t n, const Scale& scale, uint16_t* to) noexcept;
+    void (*restore)(const uint16_t* kept, int64_t n, const Scale& scale, float* logits) noexcept;
 };
 RowFunctions choose_rows(DType dtype, Isa cap);
 

@@ -27,24 +27,29 @@ Problem whole_problem(Random& random, aclDataType type, int64_t tokens, int64_t 
             std::move(target), 0, words};
 }
 
-// Beside what the operators may err, a logit by 2^-11 of its distance from a larger one, and the statistics that are
-// computed here and given there.
+// Beside what the operators may err, a logit by 2^-17 of the widest distance in its block (104 at most), and the
+// statistics that are computed here and given there.
 struct Both {
     const Problem& p;
     Gradient g;
 
     Both(const Problem& problem, Array grad) : p(problem), g(problem, std::move(grad), false) {
-        for (int64_t i = 0; i < p.tokens; ++i)
+        for (int64_t i = 0; i < p.tokens; ++i) {
+            double least = HUGE_VAL;
+            for (int64_t v = 0; v < p.words; ++v) least = std::min(least, p.logits[at2(i, p.words, v)]);
             for (int64_t v = 0; v < p.words; ++v) {
                 const auto k = static_cast<size_t>(i);
                 const double d = p.max[k] - p.logits[at2(i, p.words, v)];
-                const double factor = std::expm1(d * 0x1p-11 + 0x1p-24 + p.max_slack[k] + p.sum_slack[k] / p.sum[k]);
+                const double step = std::min(p.max[k] - least, 104.0) * 0x1p-17;
+                const double factor =
+                    std::expm1(step + 0x1p-22 * (1 + std::fabs(p.max[k])) + p.max_slack[k] + p.sum_slack[k] / p.sum[k]);
                 const double more = 1.01 * std::exp(-d) / p.sum[k] * factor * std::fabs(g.grad.at(i));
                 for (int64_t h = 0; h < p.hidden; ++h) {
                     g.dx_slack[at2(i, p.hidden, h)] += more * std::fabs(p.weight.at(v * p.hidden + h));
                     g.dw_slack[at2(v, p.hidden, h)] += more * std::fabs(p.input.at(i * p.hidden + h));
                 }
             }
+        }
     }
     Call call() const { return both_call(g.grad, p.input, p.weight, p.target); }
     void expect(const Call::Results& got) const {
@@ -106,7 +111,7 @@ void expect_by_kinds(int64_t tokens, int64_t words, int64_t hidden) {
             sum += count[static_cast<size_t>(kind)] * std::exp(x * weight_of(kind) - top);
         for (int64_t kind = 0; kind < kKinds; ++kind) {
             const double w = weight_of(kind), d = top - x * w, g = grad.at(i) * std::exp(-d) / sum;
-            const double error = g * (half_relative(ACL_BF16) + d * 0x1p-11 + 0x1p-18);
+            const double error = g * (half_relative(ACL_BF16) + 12 * 0x1p-17 + 0x1p-18);  // logits are from -4 to 8
             const auto k = static_cast<size_t>(kind);
             slope += count[k] * g * w, slack += count[k] * error * std::fabs(w);
             by_kind[k] += g * x, by_kind_slack[k] += error * std::fabs(x);
@@ -136,6 +141,22 @@ TEST(LinearCrossEntropyWithGrad, RealVocabularies) {
     expect_by_kinds(1030, 3500, 1030);  // in weightGrad; panels outside, chunks inside
     expect_by_kinds(1030, 900, 1030);   // chunks outside
     expect_by_kinds(3, 700, 24000);     // panels of less than a block
+}
+
+// Steps are those of the logits' range, not of how far they are from 0; 45 words are no whole vectors.
+TEST(LinearCrossEntropyWithGrad, FarFromZero) {
+    const Option limits("limits", "off");
+    for (const std::string& isa : instruction_sets())
+        for (const aclDataType type : kTypes)
+            for (const double x : {16.0, -16.0, 15.0, 14.0, 13.0, 12.5, 11.75}) {
+                const Option cap("max_isa", isa);
+                Array weight(type, {45, 1});
+                for (int64_t v = 0; v < 45; ++v) weight.set(v, 6 + static_cast<double>(v * 7 % 11) / 64);
+                const Problem p(of(type, {1, 1}, {x}), weight, of(ACL_INT32, {1}, {-1}), 0, 45);
+                const Both both(p, of(ACL_FLOAT, {1}, {0.7}));
+                SCOPED_TRACE(isa + " " + type_name(type) + " " + std::to_string(x));
+                both.expect(both.call().run());
+            }
 }
 
 TEST(LinearCrossEntropyWithGrad, SameBits) {
