@@ -1,5 +1,5 @@
-// Logits that one phase of a call leaves for the next: in half precision, as their distance from the largest one of
-// their row and block, so that one is off by up to 2^-11·|distance|, the largest by nothing. Where tokens are fewer
+// Logits that one phase of a call leaves for the next: as their distance from the largest one of their row and block, in
+// 65,535 steps of the widest of these distances, so that one is off by up to 2^-17 of that. Where tokens are no more
 // than hidden units they lie in the memory of weightGrad, whose rows are written when the logits of their panel have
 // been read; else in scratch memory, of as many words of the vocabulary as fit a fixed size.
 #pragma once

@@ -30,6 +30,7 @@ struct Token {
     int64_t hit;  // the word that its one is subtracted at; outside of [0, n): none
 };
 
+// Of a row of a block whose logits are kept as whole steps below its largest.
 struct Scale {
     static constexpr float kSteps = 65535;
     float top, step;
